@@ -30,6 +30,7 @@
 #include <troupe/channel.h>
 #include <troupe/supervise.h>
 #include <troupe/train.h>
+#include <troupe/collective.h>
 #include <troupe/safetensors.h>
 #include <troupe/data.h>
 #include <troupe/model.h>

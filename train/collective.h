@@ -1,4 +1,5 @@
-// collective.h: operations of all ranks of a group together, by the group's engine.
+// collective.h: operations of all ranks of a group together, by the group's engine: what is the
+// same for every engine.
 //
 // All ranks must call the same operations in the same order with the same arguments; where they
 // differ and the engine sees it, all get TROUPE_INVALID with both, and the group stays usable.
@@ -6,11 +7,37 @@
 #define TRP_COLLECTIVE_H
 
 #include <train/control.h>
-#include <troupe/train.h>
+#include <troupe/collective.h>
 
-// As troupe_allreduce, troupe_broadcast and troupe_barrier.
+// An operation with its arguments; those that it does not have are 0.
+typedef struct trp_request {
+    trp_operation operation; // An engine's.
+    trp_operation purpose;   // What it is a part of; 0: of nothing.
+    const void *from;        // What is only read: REDUCE_SCATTER, ALL_GATHER.
+    void *to;
+    size_t count; // Values, or bytes where there is no type.
+    troupe_dtype element;
+    troupe_reduction how;
+    int root;
+} trp_request;
+
+// Does it, after all that was started.
+troupe_status trp_collective(trp_member *member, const trp_request *request);
+// Has a thread do it. The number is for the two functions below.
+troupe_status trp_collective_start(trp_member *member, const trp_request *request,
+                                   uint64_t *number);
+// Returns how it ended; each is waited for once.
+troupe_status trp_collective_wait(trp_member *member, uint64_t number);
+bool trp_collective_ended(const trp_member *member, uint64_t number);
+// The rank leaves: waits for what was started, which ends at once where the loop has failed.
+void trp_collective_end(trp_member *member, troupe_status status);
+
+// As the public functions.
 troupe_status trp_allreduce(trp_member *member, void *values, size_t count, troupe_dtype element,
                             troupe_reduction how);
+troupe_status trp_reduce_scatter(trp_member *member, const void *values, size_t count, void *result,
+                                 troupe_dtype element, troupe_reduction how);
+troupe_status trp_all_gather(trp_member *member, const void *data, size_t size, void *all);
 troupe_status trp_broadcast(trp_member *member, void *data, size_t size, int root);
 troupe_status trp_barrier(trp_member *member);
 

@@ -10,6 +10,7 @@
 #include <runtime/base/log.h>
 #include <stdio.h>
 #include <string.h>
+#include <train/collective.h>
 #include <train/control.h>
 
 enum { MAGIC = 0x54525043 }; // "TRPC"
@@ -152,7 +153,10 @@ void trp_member_leave(trp_member *member, troupe_status status, const char *text
     snprintf(line->text, sizeof(line->text), "%s", text);
     atomic_store_explicit(&line->left, 1 + (uint32_t)status, memory_order_release);
     trp_counter_close(&line->reports);
+    trp_collective_end(member, status);
     member->engine->close(member->link);
+    if (member->shared)
+        trp_shared_end(member->shared);
     member->link = NULL;
 }
 

@@ -18,6 +18,7 @@
 #include <stdint.h>
 #include <train/counter.h>
 #include <train/engine.h>
+#include <train/shared.h>
 #include <troupe/status.h>
 
 enum {
@@ -91,9 +92,14 @@ typedef struct trp_member {
     int rank, world;
     int timeout_ms;  // The longest wait for another rank.
     int64_t spin_ns; // How long to look before sleeping.
-    int entered;     // The last report that it has entered,
-    uint64_t orders; // and what was ordered then.
-    uint32_t live;   // Revision of the live values that it has.
+    // Of the operation that the engine does now (train/collective.h).
+    trp_operation purpose;   // What it is a part of; 0: of nothing.
+    int64_t engine_spin_ns;  // As spin_ns.
+    trp_shared *shared;      // Memory that its peers reach; NULL: it can have none.
+    struct trp_started *row; // Operations that were started; NULL: none.
+    int entered;             // The last report that it has entered,
+    uint64_t orders;         // and what was ordered then.
+    uint32_t live;           // Revision of the live values that it has.
 } trp_member;
 
 // Joins, by that engine, with the live values of revision `live`. TROUPE_CORRUPT: the memory holds
@@ -101,7 +107,8 @@ typedef struct trp_member {
 troupe_status trp_member_open(trp_member *member, void *memory, size_t size,
                               const trp_engine *engine, int rank, int world, int timeout_ms,
                               uint32_t live);
-// Says that the rank's loop has ended, and closes its engine: who waits for this rank is told.
+// Says that the rank's loop has ended, after what it has started, and closes its engine: who waits
+// for this rank is told.
 void trp_member_leave(trp_member *member, troupe_status status, const char *text);
 
 typedef enum trp_report_turn {
@@ -118,6 +125,12 @@ int trp_member_stop_at(const trp_member *member);
 bool trp_member_live(trp_member *member, const void **data, size_t *size);
 
 // ---- for engines
+// The name of what the rank has called, of which this operation is all or a part; `number` is that
+// to be compared between ranks.
+static inline trp_operation trp_member_operation(const trp_member *member, trp_operation operation)
+{
+    return member->purpose ? member->purpose : operation;
+}
 // Whether the group has not ended.
 bool trp_member_is_whole(const trp_member *member);
 // The sentence for a group that has ended, as this rank sees it in the call `what`.

@@ -49,6 +49,11 @@ static bool reached(uint32_t word, uint32_t target)
     return (int32_t)((word & ~1u) - 2 * target) >= 0; // Right also after the count has wrapped.
 }
 
+bool trp_counter_reached(const trp_counter *counter, uint32_t target)
+{
+    return reached(atomic_load_explicit(&counter->word, memory_order_acquire), target);
+}
+
 // Looks at the word for a while before anyone sleeps.
 static bool spin(const trp_counter *counter, uint32_t target, int64_t spin_ns)
 {

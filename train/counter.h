@@ -22,6 +22,8 @@ void trp_counter_raise(trp_counter *counter);
 // Nobody is to wait for it any more, for good: all waits end.
 void trp_counter_close(trp_counter *counter);
 bool trp_counter_is_closed(const trp_counter *counter);
+// Whether the count is at least `target`, without waiting.
+bool trp_counter_reached(const trp_counter *counter, uint32_t target);
 
 // How long it pays to look at a count of one of so many processes before sleeping.
 int64_t trp_counter_spin_ns(int processes);

@@ -1,39 +1,46 @@
-// engine_shm.c: all-reduce, broadcast and barrier over staging slots in shared memory.
+// engine_shm.c: collectives over staging slots in shared memory, or in place over memory that the
+// ranks share anyway.
 //
 //     [ line of rank 0 | line of rank 1 | ... | slots of rank 0 | slots of rank 1 | ... ]
 //
 // A step is one count in the rank's own line: it returns when every rank has made as many. What
-// ranks wrote before their step can be read after it.
+// ranks wrote before their step can be read after it. A rank has two slots for what it gives and
+// two for what it has reduced; uses alternate, and each has a step: so a slot is written again only
+// after a step that the others make when they have read it.
 //
-// An all-reduce goes through the values in chunks of one slot. For each: every rank copies its
-// chunk to its slot, and steps; each reduces its own slice of the chunk straight from all slots and
-// leaves the result in its own, and steps; each copies the slices back. Small chunks are reduced
-// whole by every rank, which saves the second step. Either way an element is combined in the order
-// of ranks, so the bits are the same on all ranks, whichever comes first. Chunks alternate between
-// two slots: a rank writes a slot again only after a step that the others make when they have read
-// it.
+// An all-reduce goes through the values in chunks of one slot. For each: every rank copies to its
+// slot what others reduce, and steps; each reduces its own slice of the chunk from its values and
+// the others' slots, to its values and its second slot, and steps; each copies the others' slices
+// from there. Chunks follow each other like on a belt: one step is the first of one chunk and the
+// second of the one before. What is small is reduced whole by every rank, which saves a step. Where
+// the values of all ranks lie in memory that all reach, each rank reduces its slice of all of them,
+// straight to all of them. However it goes, an element is combined in the order of ranks, so the
+// bits are the same.
 #include <inttypes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
 #include <string.h>
 #include <train/control.h>
 #include <train/engine_shm.h>
+#include <train/reduce.h>
 
 enum {
     WHOLE_BYTES = 8192, // Up to here (over all ranks) reading everything is cheaper than a step.
-    BLOCK = 256,        // Elements reduced at a time, in memory that stays in the first cache.
+    CACHE_LINE = 64,
+    SLOTS = 4, // Of a rank: two for what it gives, two for what it has reduced.
 };
 
-// What a rank has called; compared by all ranks, since all must call the same.
+// What a rank has called; compared by all ranks, since all must call the same, but for the place.
 typedef struct call {
-    uint32_t operation, element, how;
+    uint8_t operation, element, how;
     int32_t root;
     uint64_t count;
+    uint64_t place; // Of its values, where the others reach them; 0: they do not.
 } call;
 
 typedef struct line {
-    _Alignas(64) trp_counter steps; // Closed when the group ends or the rank leaves.
-    call calls[2];                  // By parity of the operation.
+    _Alignas(CACHE_LINE) trp_counter steps; // Closed when the group ends or the rank leaves.
+    call calls[2];                          // By parity of the operation.
 } line;
 
 // A rank's side.
@@ -45,39 +52,40 @@ typedef struct link {
     uint32_t steps;      // As in the own line.
     uint32_t operations; // Begun.
     uint32_t uses;       // Of the slots: says which of the two is next.
+    // Of each rank, for the operation that runs:
+    unsigned char **values; // where its values lie,
+    const void **from;      // and a part of them,
+    void **to;              // and of what they become.
 } link;
 
-typedef enum operation { BARRIER = 1, ALLREDUCE, BROADCAST } operation;
-
-static const char *const operation_names[] = {"?", "troupe_barrier", "troupe_allreduce",
-                                              "troupe_broadcast"};
-static const char *const reduction_names[] = {"TROUPE_SUM", "TROUPE_MEAN", "TROUPE_MIN",
-                                              "TROUPE_MAX"};
-
-// One of a static table's names; what another process wrote is not trusted as an index.
-static const char *name_of(const char *const *names, size_t count, uint32_t index)
+static const char *reduction_text(unsigned how)
 {
-    return index < count ? names[index] : "?";
+    static const char *const texts[] = {"TROUPE_SUM", "TROUPE_MEAN", "TROUPE_MIN", "TROUPE_MAX"};
+    return how < sizeof texts / sizeof *texts ? texts[how] : "?";
 }
-#define NAME_OF(names, index) name_of((names), sizeof(names) / sizeof *(names), (index))
+
+// The name of what the rank has called.
+static const char *name_of(const link *here, trp_operation operation)
+{
+    return trp_operation_text(trp_member_operation(here->member, operation));
+}
 
 // Says how two ranks' calls differ, by the first thing that does.
 static troupe_status differ(const link *here, int other, const call *mine, const call *theirs)
 {
     int me = here->rank;
+    const char *name = trp_operation_text(mine->operation);
     if (mine->operation != theirs->operation)
         return troupe_fail(
             TROUPE_INVALID,
-            "rank %d called %s while rank %d called %s: all ranks must call the same", me,
-            NAME_OF(operation_names, mine->operation), other,
-            NAME_OF(operation_names, theirs->operation));
-    const char *name = NAME_OF(operation_names, mine->operation);
+            "rank %d called %s while rank %d called %s: all ranks must call the same", me, name,
+            other, trp_operation_text(theirs->operation));
     if (mine->count != theirs->count)
         return troupe_fail(TROUPE_INVALID,
                            "%s: rank %d passed %" PRIu64 " %s and rank %d %" PRIu64
                            ": all ranks must pass the same count",
-                           name, me, mine->count, mine->operation == BROADCAST ? "bytes" : "values",
-                           other, theirs->count);
+                           name, me, mine->count, mine->element ? "values" : "bytes", other,
+                           theirs->count);
     if (mine->element != theirs->element)
         return troupe_fail(TROUPE_INVALID,
                            "%s: rank %d passed %s values and rank %d %s: all ranks must pass the "
@@ -89,8 +97,7 @@ static troupe_status differ(const link *here, int other, const call *mine, const
             TROUPE_INVALID,
             "%s: rank %d asked for %s and rank %d for %s: all ranks must ask for the "
             "same",
-            name, me, NAME_OF(reduction_names, mine->how), other,
-            NAME_OF(reduction_names, theirs->how));
+            name, me, reduction_text(mine->how), other, reduction_text(theirs->how));
     return troupe_fail(
         TROUPE_INVALID,
         "%s: rank %d named root %d and rank %d root %d: all ranks must name the same", name, me,
@@ -103,10 +110,16 @@ static bool same(const call *a, const call *b)
            a->root == b->root && a->count == b->count;
 }
 
-// The staging memory of a rank, by parity.
-static unsigned char *slot_of(const link *here, int rank, unsigned parity)
+// The staging memory of a rank for the use with that number: what it gives.
+static unsigned char *given(const link *here, int rank, uint32_t use)
 {
-    return here->slots + ((size_t)rank * 2 + parity) * TRP_SHM_SLOT;
+    return here->slots + ((size_t)rank * SLOTS + (use & 1)) * TRP_SHM_SLOT;
+}
+
+// The same: what it has reduced.
+static unsigned char *reduced(const link *here, int rank, uint32_t use)
+{
+    return given(here, rank, use) + (size_t)2 * TRP_SHM_SLOT;
 }
 
 static troupe_status step(link *here, const char *what)
@@ -118,8 +131,8 @@ static troupe_status step(link *here, const char *what)
     trp_counter_raise(&here->lines[here->rank].steps);
     int64_t until_ms = trp_clock_ms() + member->timeout_ms;
     for (int rank = 0; rank < here->world; rank++)
-        if (rank != here->rank &&
-            !trp_counter_await(&here->lines[rank].steps, here->steps, member->spin_ns, until_ms))
+        if (rank != here->rank && !trp_counter_await(&here->lines[rank].steps, here->steps,
+                                                     member->engine_spin_ns, until_ms))
             return trp_member_absent(member, rank, what);
     return TROUPE_OK;
 }
@@ -128,6 +141,7 @@ static troupe_status step(link *here, const char *what)
 // between two places for the reason that slots do.
 static void announce(link *here, call what)
 {
+    what.operation = (uint8_t)trp_member_operation(here->member, (trp_operation)what.operation);
     here->operations++;
     here->uses++; // Also where no slot is used: ranks that differ in their calls must not here.
     here->lines[here->rank].calls[here->operations & 1] = what;
@@ -146,167 +160,355 @@ static troupe_status first_step(link *here, const char *what)
     return TROUPE_OK;
 }
 
-// Integers wrap around instead of being undefined; NaN goes through MIN and MAX.
-#define ADD_FLOATS(a, b) ((a) + (b))
-#define ADD_INTEGERS(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
-#define LESSER(a, b) ((b) < (a) || (b) != (b) ? (b) : (a))
-#define GREATER(a, b) ((b) > (a) || (b) != (b) ? (b) : (a))
-// Whole blocks have a loop of their own, whose fixed length lets compilers use vectors at -O2
-// already.
-#define COMBINE_ALL(T, OP, n)                                                                      \
-    for (size_t i = 0; i < (n); i++)                                                               \
-    ((T *)into)[i] = OP(((T *)into)[i], ((const T *)from)[i])
-#define COMBINE(T, OP)                                                                             \
-    do {                                                                                           \
-        if (count == BLOCK)                                                                        \
-            COMBINE_ALL(T, OP, BLOCK);                                                             \
-        else                                                                                       \
-            COMBINE_ALL(T, OP, count);                                                             \
-    } while (0)
-#define DEFINE_COMBINE(name, T, ADD)                                                               \
-    static void name(void *restrict into, const void *restrict from, size_t count,                 \
-                     troupe_reduction how)                                                         \
-    {                                                                                              \
-        if (how == TROUPE_MIN)                                                                     \
-            COMBINE(T, LESSER);                                                                    \
-        else if (how == TROUPE_MAX)                                                                \
-            COMBINE(T, GREATER);                                                                   \
-        else                                                                                       \
-            COMBINE(T, ADD);                                                                       \
-    }
-DEFINE_COMBINE(combine_floats, float, ADD_FLOATS)
-DEFINE_COMBINE(combine_doubles, double, ADD_FLOATS)
-DEFINE_COMBINE(combine_integers, int64_t, ADD_INTEGERS)
+// ---- where the values of ranks lie
 
-static void divide(void *values, size_t count, troupe_dtype element, int world)
+typedef enum form {
+    STAGED, // None is reached by the others.
+    DIRECT, // All are.
+    MIXED,  // Some: all are staged.
+} form;
+
+// After the first step: finds the values of all ranks, of `size` bytes each.
+static form find_values(link *here, size_t size)
 {
-    if (element == TROUPE_FLOAT32)
-        for (size_t i = 0; i < count; i++)
-            ((float *)values)[i] /= (float)world;
-    else if (element == TROUPE_FLOAT64)
-        for (size_t i = 0; i < count; i++)
-            ((double *)values)[i] /= world;
-    else
-        for (size_t i = 0; i < count; i++)
-            ((int64_t *)values)[i] /= world;
+    int reached = 0;
+    for (int rank = 0; rank < here->world; rank++) {
+        uint64_t place = here->lines[rank].calls[here->operations & 1].place;
+        here->values[rank] = (unsigned char *)trp_shared_at(here->member, rank, place, size);
+        reached += here->values[rank] != NULL;
+    }
+    return reached == here->world ? DIRECT : reached == 0 ? STAGED : MIXED;
 }
+
+// ---- reductions
 
 typedef struct reduction {
-    troupe_dtype element;
-    troupe_reduction how;
+    trp_reducer by;
     size_t width; // Bytes an element.
+    const char *name;
 } reduction;
 
-// Reduces elements `from` to `to` of the ranks' slots into `out`, which may be one of them.
-static void reduce(const link *here, const reduction *what, unsigned parity, size_t from, size_t to,
-                   unsigned char *out)
+static troupe_status find_reduction(const link *here, trp_operation operation, troupe_dtype element,
+                                    troupe_reduction how, reduction *found)
 {
-    void (*const combine)(void *restrict, const void *restrict, size_t, troupe_reduction) =
-        what->element == TROUPE_FLOAT32   ? combine_floats
-        : what->element == TROUPE_FLOAT64 ? combine_doubles
-                                          : combine_integers;
-    _Alignas(64) unsigned char block[BLOCK * sizeof(int64_t)];
-    for (size_t at = from; at < to; at += BLOCK) {
-        size_t count = to - at < BLOCK ? to - at : BLOCK;
-        size_t offset = at * what->width, bytes = count * what->width;
-        for (int rank = 0; rank < here->world; rank++) {
-            const unsigned char *slot = slot_of(here, rank, parity) + offset;
-            if (rank == 0)
-                memcpy(block, slot, bytes);
-            else
-                combine(block, slot, count, what->how);
-        }
-        if (what->how == TROUPE_MEAN)
-            divide(block, count, what->element, here->world);
-        memcpy(out + offset, block, bytes);
-    }
-}
-
-// The first element of a rank's slice of `count`.
-static size_t slice(const link *here, size_t count, int rank)
-{
-    return count * (size_t)rank / (size_t)here->world;
-}
-
-static troupe_status reduce_chunk(link *here, const reduction *what, unsigned char *values,
-                                  size_t count, bool first)
-{
-    const char *name = operation_names[ALLREDUCE];
-    unsigned parity = here->uses & 1;
-    unsigned char *slot = slot_of(here, here->rank, parity);
-    if (count)
-        memcpy(slot, values, count * what->width);
-    TROUPE_TRY(first ? first_step(here, name) : step(here, name));
-    if (count * what->width * (size_t)here->world <= WHOLE_BYTES) {
-        reduce(here, what, parity, 0, count, values);
-        return TROUPE_OK;
-    }
-    reduce(here, what, parity, slice(here, count, here->rank), slice(here, count, here->rank + 1),
-           slot);
-    TROUPE_TRY(step(here, name));
-    for (int rank = 0; rank < here->world; rank++) {
-        size_t from = slice(here, count, rank), to = slice(here, count, rank + 1);
-        memcpy(values + from * what->width, slot_of(here, rank, parity) + from * what->width,
-               (to - from) * what->width);
-    }
+    *found = (reduction){trp_reducer_of(element, how), troupe_dtype_size(element),
+                         name_of(here, operation)};
+    if (!found->by)
+        return troupe_fail(TROUPE_UNSUPPORTED, "%s: the engine 'shm' does not reduce %s",
+                           found->name, troupe_dtype_text(element));
     return TROUPE_OK;
 }
 
-static troupe_status shm_allreduce(void *own, void *values, size_t count, troupe_dtype element,
+// The first element of a rank's slice of `count`: no two ranks write to one line of the cache.
+static size_t slice(const link *here, const reduction *what, size_t count, int rank)
+{
+    size_t unit = CACHE_LINE / what->width;
+    return rank == here->world ? count : count / unit * (size_t)rank / (size_t)here->world * unit;
+}
+
+// Reduces elements `from` to `to` of `values`, of this rank and of the others' slots, to `targets`.
+static void reduce(const link *here, const reduction *what, size_t from, size_t to, int targets)
+{
+    if (to > from)
+        what->by(&(trp_reduction){here->from, here->world, here->to, targets, to - from});
+}
+
+// Copies elements of a chunk to this rank's slot, all but those that it reduces itself.
+static void give(const link *here, const reduction *what, const unsigned char *values, size_t count,
+                 uint32_t use)
+{
+    size_t begin = slice(here, what, count, here->rank) * what->width;
+    size_t end = slice(here, what, count, here->rank + 1) * what->width;
+    unsigned char *slot = given(here, here->rank, use);
+    memcpy(slot, values, begin);
+    memcpy(slot + end, values + end, count * what->width - end);
+}
+
+// Reduces this rank's slice of a chunk to its values and to its second slot.
+static void reduce_slice(const link *here, const reduction *what, unsigned char *values,
+                         size_t count, uint32_t use)
+{
+    size_t begin = slice(here, what, count, here->rank);
+    size_t end = slice(here, what, count, here->rank + 1), offset = begin * what->width;
+    for (int rank = 0; rank < here->world; rank++)
+        here->from[rank] = (rank == here->rank ? values : given(here, rank, use)) + offset;
+    here->to[0] = values + offset;
+    here->to[1] = reduced(here, here->rank, use) + offset;
+    reduce(here, what, begin, end, here->world > 1 ? 2 : 1);
+}
+
+// Takes the others' slices of a chunk.
+static void take(const link *here, const reduction *what, unsigned char *values, size_t count,
+                 uint32_t use)
+{
+    for (int rank = 0; rank < here->world; rank++) {
+        size_t begin = slice(here, what, count, rank) * what->width;
+        size_t end = slice(here, what, count, rank + 1) * what->width;
+        if (rank != here->rank)
+            memcpy(values + begin, reduced(here, rank, use) + begin, end - begin);
+    }
+}
+
+// All of it at once, by each rank.
+static troupe_status allreduce_whole(link *here, const reduction *what, unsigned char *values,
+                                     size_t count)
+{
+    unsigned char *slot = given(here, here->rank, here->uses);
+    if (count)
+        memcpy(slot, values, count * what->width);
+    TROUPE_TRY(first_step(here, what->name));
+    for (int rank = 0; rank < here->world; rank++)
+        here->from[rank] = given(here, rank, here->uses);
+    here->to[0] = values;
+    reduce(here, what, 0, count, 1);
+    return TROUPE_OK;
+}
+
+static troupe_status allreduce_direct(link *here, const reduction *what, size_t count)
+{
+    size_t begin = slice(here, what, count, here->rank);
+    size_t end = slice(here, what, count, here->rank + 1);
+    for (int rank = 0; rank < here->world; rank++) {
+        here->to[rank] = here->values[rank] + begin * what->width;
+        here->from[rank] = here->to[rank];
+    }
+    reduce(here, what, begin, end, here->world);
+    return step(here, what->name);
+}
+
+// A chunk of values: the number of elements in it; *values becomes its first one.
+static size_t chunk_at(const reduction *what, size_t count, size_t index, unsigned char **values)
+{
+    size_t each = TRP_SHM_SLOT / what->width, at = index * each;
+    *values += at * what->width;
+    return count - at < each ? count - at : each;
+}
+
+// From when the first chunk was given.
+static troupe_status allreduce_staged(link *here, const reduction *what, unsigned char *values,
+                                      size_t count)
+{
+    size_t each = TRP_SHM_SLOT / what->width, chunks = (count + each - 1) / each;
+    for (size_t i = 1; i <= chunks + 1; i++) {
+        unsigned char *ahead = values, *now = values, *behind = values;
+        if (i < chunks) {
+            size_t number = chunk_at(what, count, i, &ahead);
+            give(here, what, ahead, number, here->uses + (uint32_t)i);
+        }
+        if (i <= chunks) {
+            size_t number = chunk_at(what, count, i - 1, &now);
+            reduce_slice(here, what, now, number, here->uses + (uint32_t)i - 1);
+        }
+        if (i >= 2) {
+            size_t number = chunk_at(what, count, i - 2, &behind);
+            take(here, what, behind, number, here->uses + (uint32_t)i - 2);
+        }
+        if (i <= chunks)
+            TROUPE_TRY(step(here, what->name));
+    }
+    here->uses += (uint32_t)chunks - 1;
+    return TROUPE_OK;
+}
+
+static troupe_status shm_allreduce(void *own, void *data, size_t count, troupe_dtype element,
                                    troupe_reduction how)
 {
     link *here = (link *)own;
-    if (element != TROUPE_FLOAT32 && element != TROUPE_FLOAT64 && element != TROUPE_INT64)
-        return troupe_fail(TROUPE_INVALID,
-                           "troupe_allreduce: element type %d (%s), expected float32, float64 or "
-                           "int64",
-                           (int)element, troupe_dtype_text(element));
-    reduction what = {element, how, troupe_dtype_size(element)};
-    announce(here, (call){ALLREDUCE, element, how, 0, count});
-    size_t chunk = TRP_SHM_SLOT / what.width;
+    reduction what;
+    TROUPE_TRY(find_reduction(here, TRP_ALLREDUCE, element, how, &what));
+    unsigned char *values = (unsigned char *)data, *chunk = values;
+    size_t size = count * what.width;
+    bool whole = size * (size_t)here->world <= WHOLE_BYTES;
+    uint64_t place = whole ? 0 : trp_shared_place(here->member, values, size);
+    announce(here, (call){TRP_ALLREDUCE, (uint8_t)element, (uint8_t)how, 0, count, place});
+    if (whole)
+        return allreduce_whole(here, &what, values, count);
+    size_t first = chunk_at(&what, count, 0, &chunk);
+    if (!place)
+        give(here, &what, chunk, first, here->uses);
+    TROUPE_TRY(first_step(here, what.name));
+    form how_stored = find_values(here, size);
+    if (how_stored == DIRECT)
+        return allreduce_direct(here, &what, count);
+    if (how_stored == MIXED) {
+        if (place)
+            give(here, &what, chunk, first, here->uses);
+        TROUPE_TRY(step(here, what.name));
+    }
+    return allreduce_staged(here, &what, values, count);
+}
+
+// ---- reduce-scatter
+
+// Gives elements of the others' parts, from `at` on, one part after the other.
+static void give_parts(const link *here, const reduction *what, const unsigned char *values,
+                       size_t count, size_t at, size_t number, uint32_t use)
+{
+    size_t size = number * what->width;
+    unsigned char *slot = given(here, here->rank, use);
+    for (int rank = 0; rank < here->world; rank++)
+        if (rank != here->rank)
+            memcpy(slot + (size_t)rank * size, values + ((size_t)rank * count + at) * what->width,
+                   size);
+}
+
+static troupe_status scatter_staged(link *here, const reduction *what, const unsigned char *values,
+                                    size_t count, size_t each, unsigned char *result)
+{
+    const unsigned char *own = values + (size_t)here->rank * count * what->width;
     size_t at = 0;
     do {
-        size_t now = count - at < chunk ? count - at : chunk;
-        unsigned char *part = now ? (unsigned char *)values + at * what.width : NULL;
-        TROUPE_TRY(reduce_chunk(here, &what, part, now, at == 0));
-        at += now;
-        here->uses += at < count;
+        size_t number = count - at < each ? count - at : each;
+        for (int rank = 0; rank < here->world; rank++)
+            here->from[rank] = rank == here->rank ? own + at * what->width
+                                                  : given(here, rank, here->uses) +
+                                                        (size_t)here->rank * number * what->width;
+        here->to[0] = result + at * what->width;
+        reduce(here, what, 0, number, 1);
+        at += number;
+        if (at < count) {
+            here->uses++;
+            number = count - at < each ? count - at : each;
+            give_parts(here, what, values, count, at, number, here->uses);
+            TROUPE_TRY(step(here, what->name));
+        }
     } while (at < count);
     return TROUPE_OK;
+}
+
+static troupe_status shm_reduce_scatter(void *own, const void *data, size_t count, void *result,
+                                        troupe_dtype element, troupe_reduction how)
+{
+    link *here = (link *)own;
+    reduction what;
+    TROUPE_TRY(find_reduction(here, TRP_REDUCE_SCATTER, element, how, &what));
+    const unsigned char *values = (const unsigned char *)data;
+    size_t size = count * what.width, each = TRP_SHM_SLOT / what.width / (size_t)here->world;
+    size_t first = count < each ? count : each;
+    uint64_t place = count ? trp_shared_place(here->member, values, size * (size_t)here->world) : 0;
+    announce(here, (call){TRP_REDUCE_SCATTER, (uint8_t)element, (uint8_t)how, 0, count, place});
+    if (!place && count)
+        give_parts(here, &what, values, count, 0, first, here->uses);
+    TROUPE_TRY(first_step(here, what.name));
+    if (!count)
+        return TROUPE_OK;
+    form how_stored = find_values(here, size * (size_t)here->world);
+    if (how_stored == MIXED) {
+        if (place)
+            give_parts(here, &what, values, count, 0, first, here->uses);
+        TROUPE_TRY(step(here, what.name));
+    }
+    if (how_stored != DIRECT)
+        return scatter_staged(here, &what, values, count, each, (unsigned char *)result);
+    for (int rank = 0; rank < here->world; rank++)
+        here->from[rank] = here->values[rank] + (size_t)here->rank * size;
+    here->to[0] = result;
+    reduce(here, &what, 0, count, 1);
+    return step(here, what.name); // Nobody changes its values before.
+}
+
+// ---- moving bytes
+
+static void copy(void *to, const void *from, size_t size)
+{
+    if (size && to != from)
+        memcpy(to, from, size);
+}
+
+static size_t bytes_at(size_t size, size_t at)
+{
+    return size - at < TRP_SHM_SLOT ? size - at : TRP_SHM_SLOT;
+}
+
+static troupe_status gather_staged(link *here, const char *name, const unsigned char *data,
+                                   size_t size, unsigned char *all)
+{
+    size_t at = 0;
+    do {
+        size_t now = bytes_at(size, at);
+        for (int rank = 0; rank < here->world; rank++)
+            if (rank != here->rank)
+                copy(all + (size_t)rank * size + at, given(here, rank, here->uses), now);
+        at += now;
+        if (at < size) {
+            here->uses++;
+            copy(given(here, here->rank, here->uses), data + at, bytes_at(size, at));
+            TROUPE_TRY(step(here, name));
+        }
+    } while (at < size);
+    return TROUPE_OK;
+}
+
+static troupe_status shm_all_gather(void *own, const void *data, size_t size, void *result)
+{
+    link *here = (link *)own;
+    const char *name = name_of(here, TRP_ALL_GATHER);
+    unsigned char *all = (unsigned char *)result;
+    uint64_t place = size > WHOLE_BYTES ? trp_shared_place(here->member, data, size) : 0;
+    announce(here, (call){TRP_ALL_GATHER, 0, 0, 0, size, place});
+    if (!place)
+        copy(given(here, here->rank, here->uses), data, bytes_at(size, 0));
+    TROUPE_TRY(first_step(here, name));
+    if (!size)
+        return TROUPE_OK;
+    copy(all + (size_t)here->rank * size, data, size);
+    form how_stored = find_values(here, size);
+    if (how_stored == MIXED) {
+        if (place)
+            copy(given(here, here->rank, here->uses), data, bytes_at(size, 0));
+        TROUPE_TRY(step(here, name));
+    }
+    if (how_stored != DIRECT)
+        return gather_staged(here, name, (const unsigned char *)data, size, all);
+    for (int rank = 0; rank < here->world; rank++)
+        if (rank != here->rank)
+            copy(all + (size_t)rank * size, here->values[rank], size);
+    return step(here, name);
 }
 
 static troupe_status shm_broadcast(void *own, void *data, size_t size, int root)
 {
     link *here = (link *)own;
-    const char *name = operation_names[BROADCAST];
-    announce(here, (call){BROADCAST, 0, 0, root, size});
-    size_t at = 0;
-    do {
-        size_t now = size - at < TRP_SHM_SLOT ? size - at : TRP_SHM_SLOT;
-        unsigned char *slot = slot_of(here, root, here->uses & 1);
-        if (here->rank == root && now)
-            memcpy(slot, (unsigned char *)data + at, now);
-        TROUPE_TRY(at == 0 ? first_step(here, name) : step(here, name));
-        if (here->rank != root && now)
-            memcpy((unsigned char *)data + at, slot, now);
+    const char *name = name_of(here, TRP_BROADCAST);
+    bool mine = here->rank == root;
+    uint64_t place = mine && size > WHOLE_BYTES ? trp_shared_place(here->member, data, size) : 0;
+    announce(here, (call){TRP_BROADCAST, 0, 0, root, size, place});
+    if (mine && !place)
+        copy(given(here, root, here->uses), data, bytes_at(size, 0));
+    TROUPE_TRY(first_step(here, name));
+    (void)find_values(here, size);
+    if (here->values[root]) {
+        copy(data, here->values[root], size);
+        return step(here, name);
+    }
+    unsigned char *bytes = (unsigned char *)data;
+    for (size_t at = 0; at < size;) {
+        size_t now = bytes_at(size, at);
+        if (!mine)
+            copy(bytes + at, given(here, root, here->uses), now);
         at += now;
-        here->uses += at < size;
-    } while (at < size);
+        if (at < size) {
+            here->uses++;
+            if (mine)
+                copy(given(here, root, here->uses), bytes + at, bytes_at(size, at));
+            TROUPE_TRY(step(here, name));
+        }
+    }
     return TROUPE_OK;
 }
 
 static troupe_status shm_barrier(void *own)
 {
     link *here = (link *)own;
-    announce(here, (call){.operation = BARRIER});
-    return first_step(here, operation_names[BARRIER]);
+    announce(here, (call){.operation = TRP_BARRIER});
+    return first_step(here, name_of(here, TRP_BARRIER));
 }
 
 // ---- the table
 
 static size_t shm_size(int world)
 {
-    return (size_t)world * (sizeof(line) + (size_t)2 * TRP_SHM_SLOT);
+    return (size_t)world * (sizeof(line) + (size_t)SLOTS * TRP_SHM_SLOT);
 }
 
 static void shm_interrupt(void *memory, int world)
@@ -318,7 +520,8 @@ static void shm_interrupt(void *memory, int world)
 
 static troupe_status shm_open(trp_member *member, void *memory, void **own)
 {
-    link *here = (link *)trp_alloc(sizeof(*here));
+    size_t world = (size_t)member->world;
+    link *here = (link *)trp_alloc(sizeof(*here) + 3 * world * sizeof(void *));
     if (!here)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the collectives of rank %d",
                            member->rank);
@@ -329,7 +532,10 @@ static troupe_status shm_open(trp_member *member, void *memory, void **own)
         .slots = (unsigned char *)&lines[member->world],
         .rank = member->rank,
         .world = member->world,
+        .values = (unsigned char **)(here + 1),
     };
+    here->from = (const void **)(here->values + world);
+    here->to = (void **)(here->from + world);
     *own = here;
     return TROUPE_OK;
 }
@@ -343,10 +549,13 @@ static void shm_close(void *own)
 
 const trp_engine trp_engine_shm = {
     .name = "shm",
+    .reaches = TRP_REACHES_HOST | TRP_REACHES_PEERS,
     .size = shm_size,
     .interrupt = shm_interrupt,
     .open = shm_open,
     .allreduce = shm_allreduce,
+    .reduce_scatter = shm_reduce_scatter,
+    .all_gather = shm_all_gather,
     .broadcast = shm_broadcast,
     .barrier = shm_barrier,
     .close = shm_close,

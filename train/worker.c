@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <train/alive.h>
-#include <train/collective.h>
 #include <train/config.h>
 #include <train/engine_shm.h>
 #include <train/gate.h>
@@ -32,6 +31,7 @@ typedef struct trp_loop {
     troupe_rank me; // First: it is what the user's code holds.
     const trp_task *task;
     trp_member member;
+    trp_shared shared; // That the member has.
     const troupe_trainer *trainer;
     trp_live_members live_members;
     void *live;           // The config with the values of now,
@@ -281,6 +281,8 @@ static troupe_status open_loop(loop *it, const trp_task *task)
     announce(task);
     TROUPE_TRY(trp_alive_join(task->run, task->epoch, &it->alive));
     troupe_status status = join_group(task, &it->member);
+    it->shared = (trp_shared){.source = &trp_shared_store};
+    it->member.shared = &it->shared;
     if (status != TROUPE_OK)
         trp_alive_leave(&it->alive);
     return status;
@@ -790,33 +792,12 @@ troupe_status troupe_return_as(const troupe_type *type, troupe_rank *me, const v
     return TROUPE_OK;
 }
 
-troupe_status troupe_allreduce_as(troupe_rank *me, void *values, size_t count, troupe_dtype element,
-                                  troupe_reduction how)
+troupe_status trp_worker_member(troupe_rank *me, const char *what, trp_member **member)
 {
-    TRP_REQUIRE(me);
-    if (count > 0)
-        TRP_REQUIRE(values);
     loop *it;
-    TROUPE_TRY(loop_of(me, "troupe_allreduce", &it));
-    return trp_allreduce(&it->member, values, count, element, how);
-}
-
-troupe_status troupe_broadcast(troupe_rank *me, void *data, size_t size, int root)
-{
-    TRP_REQUIRE(me);
-    if (size > 0)
-        TRP_REQUIRE(data);
-    loop *it;
-    TROUPE_TRY(loop_of(me, "troupe_broadcast", &it));
-    return trp_broadcast(&it->member, data, size, root);
-}
-
-troupe_status troupe_barrier(troupe_rank *me)
-{
-    TRP_REQUIRE(me);
-    loop *it;
-    TROUPE_TRY(loop_of(me, "troupe_barrier", &it));
-    return trp_barrier(&it->member);
+    TROUPE_TRY(loop_of(me, what, &it));
+    *member = &it->member;
+    return TROUPE_OK;
 }
 
 // ---- steps that answer later

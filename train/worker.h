@@ -3,6 +3,7 @@
 #ifndef TRP_WORKER_H
 #define TRP_WORKER_H
 
+#include <train/control.h>
 #include <train/coordinator.h>
 #include <train/data.h>
 #include <train/place.h>
@@ -62,5 +63,9 @@ TROUPE_ACTOR(trp_worker, (trp_worker_run, trp_task, trp_worker_end),
              (trp_worker_stepped, trp_step_end, troupe_none),
              (trp_worker_ready, uint64_t, troupe_none),
              (trp_worker_look, troupe_none, troupe_none));
+
+// The group's memory as the loop's rank has it: for what a loop may call, named `what`. INVALID: it
+// was not called by the thread of a loop with that loop's rank.
+troupe_status trp_worker_member(troupe_rank *me, const char *what, trp_member **member);
 
 #endif

@@ -324,37 +324,6 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_return_as(const troupe_
 #define troupe_return(T, me, value)                                                                \
     troupe_return_as(&troupe_type_##T, (me), TROUPE_POINTER(const T, value))
 
-typedef enum troupe_reduction {
-    TROUPE_SUM,
-    TROUPE_MEAN,
-    TROUPE_MIN,
-    TROUPE_MAX,
-} troupe_reduction;
-
-// Replaces each of `count` values by its reduction over all ranks, bit for bit the same on every
-// rank: values are combined in rank order. All ranks must call with the same arguments. If a rank
-// dies, or does not call within the run's .collective_timeout_ms, the call ends on every rank as
-// TROUPE_PEER_LOST with that rank's number. MEAN of integers truncates.
-TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_allreduce_as(troupe_rank *me, void *values,
-                                                                      size_t count,
-                                                                      troupe_dtype dtype,
-                                                                      troupe_reduction how);
-// `values` is float *, double * or int64_t *.
-#define troupe_allreduce(me, values, count, how)                                                   \
-    troupe_allreduce_as((me), (values), (count),                                                   \
-                        _Generic((values),                                                         \
-                        float *: TROUPE_FLOAT32,                                             \
-                        double *: TROUPE_FLOAT64,                                           \
-                        int64_t *: TROUPE_INT64),                                          \
-                        (how))
-
-// Copies `size` bytes of rank `root` to all ranks. Errors as those of troupe_allreduce.
-TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_broadcast(troupe_rank *me, void *data,
-                                                                   size_t size, int root);
-
-// Returns when every rank has called it. Errors as those of troupe_allreduce.
-TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_barrier(troupe_rank *me);
-
 // The run's .metadata as canonical JSON (members sorted, no white space); NULL: it has none. Valid
 // while the loop runs.
 TROUPE_EXPERIMENTAL const char *troupe_metadata(troupe_rank *me);
@@ -990,6 +959,7 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_checkpoint_load_as(cons
 
 TROUPE_END_C
 
+#include <troupe/collective.h>
 #include <troupe/detail/trainer.h>
 
 #endif

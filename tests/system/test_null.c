@@ -185,6 +185,15 @@ static troupe_status fit(troupe_rank *me, const pair *config)
     signal(SIGSEGV, on_crash);
     REFUSED(troupe_allreduce_as, (me, NULL, 1, TROUPE_FLOAT64, TROUPE_SUM), "values");
     REFUSED(troupe_broadcast, (me, NULL, 8, 0), "data");
+    REFUSED(troupe_reduce_scatter_as, (me, NULL, 1, &number, TROUPE_FLOAT64, TROUPE_SUM), "values");
+    REFUSED(troupe_reduce_scatter_as, (me, &number, 1, NULL, TROUPE_FLOAT64, TROUPE_SUM), "result");
+    REFUSED(troupe_all_gather, (me, NULL, 8, &number), "data");
+    REFUSED(troupe_all_gather, (me, &number, 8, NULL), "all");
+    UNABLE(troupe_allreduce_start_as, (me, NULL, 1, TROUPE_FLOAT64, TROUPE_SUM), "values");
+    UNABLE(troupe_broadcast_start, (me, NULL, 8, 0), "data");
+    UNABLE(troupe_reduce_scatter_start_as, (me, &number, 1, NULL, TROUPE_FLOAT64, TROUPE_SUM),
+           "result");
+    UNABLE(troupe_all_gather_start, (me, &number, 8, NULL), "all");
     REFUSED(troupe_report_metrics, (me, NULL, 1), "metrics");
     REFUSED(troupe_report_metrics_tagged, (me, NULL, NULL, 0), "source");
     REFUSED(troupe_report_metrics_tagged, (me, "validate", NULL, 1), "metrics");
@@ -513,6 +522,17 @@ static void checkpoints_and_loops(void)
     REFUSED(troupe_allreduce_as, (NULL, &five, 1, TROUPE_FLOAT32, TROUPE_SUM), "me");
     REFUSED(troupe_broadcast, (NULL, &five, 4, 0), "me");
     REFUSED(troupe_barrier, (NULL), "me");
+    REFUSED(troupe_reduce_scatter_as, (NULL, &five, 1, &five, TROUPE_FLOAT32, TROUPE_SUM), "me");
+    REFUSED(troupe_all_gather, (NULL, &five, 4, memory), "me");
+    UNABLE(troupe_shared_alloc, (NULL, 8), "me");
+    UNABLE(troupe_allreduce_start_as, (NULL, &five, 1, TROUPE_FLOAT32, TROUPE_SUM), "me");
+    UNABLE(troupe_reduce_scatter_start_as, (NULL, &five, 1, &five, TROUPE_FLOAT32, TROUPE_SUM),
+           "me");
+    UNABLE(troupe_all_gather_start, (NULL, &five, 4, memory), "me");
+    UNABLE(troupe_broadcast_start, (NULL, &five, 4, 0), "me");
+    UNABLE(troupe_barrier_start, (NULL), "me");
+    REFUSED(troupe_collective_wait, (NULL, (troupe_collective){0}), "me");
+    HARMLESS(troupe_collective_ended, (NULL, (troupe_collective){0}));
     troupe_group group = {0};
     REFUSED(troupe_execute_as, (NULL, &group, &group), "function");
     REFUSED(troupe_execute_as, (&troupe_trainer_fit, NULL, &group), "group");

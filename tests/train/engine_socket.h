@@ -193,6 +193,7 @@ static troupe_status socket_barrier(void *link)
 
 static const trp_engine engine_socket = {
     .name = "socket",
+    .reaches = TRP_REACHES_HOST,
     .size = socket_size,
     .init = socket_init,
     .open = socket_open,
