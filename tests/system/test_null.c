@@ -559,6 +559,32 @@ static void checkpoints_and_loops(void)
     REFUSED(troupe_return_as, (type, NULL, &five), "me");
 }
 
+static void test_batches(void **state)
+{
+    (void)state;
+    faults = 0;
+    troupe_data data = {0};
+    troupe_rank rank = {0};
+    const troupe_from from = {.size = sizeof from};
+    troupe_batches *batches = NULL;
+    troupe_batch batch;
+    REFUSED(troupe_data_columns_from, (NULL, "train", TROUPE_SPLIT, &from, 1), "data");
+    REFUSED(troupe_data_columns_from, (&data, NULL, TROUPE_SPLIT, &from, 1), "key");
+    REFUSED(troupe_data_columns_from, (&data, "train", TROUPE_SPLIT, NULL, 1), "columns");
+    REFUSED(troupe_batches_open_with, (NULL, "train", &batches, NULL), "me");
+    REFUSED(troupe_batches_open_with, (&rank, NULL, &batches, NULL), "key");
+    REFUSED(troupe_batches_open_with, (&rank, "train", NULL, NULL), "batches");
+    REFUSED(troupe_batches_begin, (NULL, 0, 0), "batches");
+    REFUSED(troupe_batches_next, (NULL, &batch), "batches");
+    HARMLESS(troupe_batches_count, (NULL));
+    HARMLESS(troupe_batches_rows, (NULL));
+    HARMLESS(troupe_batches_all_rows, (NULL));
+    HARMLESS(troupe_batches_waited_s, (NULL));
+    HARMLESS(troupe_batches_close, (NULL));
+    HARMLESS(troupe_batches_close, (&batches));
+    assert_int_equal(faults, 0);
+}
+
 static void give_nothing_for_a_job(void)
 {
     troupe_job *job;
@@ -735,10 +761,11 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),   cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_actors),   cmocka_unit_test(test_many),
-        cmocka_unit_test(test_channels), cmocka_unit_test(test_training),
-        cmocka_unit_test(test_sweeps),   cmocka_unit_test(test_none_is_missing),
+        cmocka_unit_test(test_values),          cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_actors),          cmocka_unit_test(test_many),
+        cmocka_unit_test(test_channels),        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_batches),         cmocka_unit_test(test_sweeps),
+        cmocka_unit_test(test_none_is_missing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -262,6 +262,12 @@ static void test_many(void **state)
     expect(troupe_get_all_as(&troupe_type_int, refs, SIZE_MAX, &five, TROUPE_POLL), "count");
     expect(troupe_wait(refs, SIZE_MAX, 1, 0, (bool[1]){0}, NULL), "count");
     expect(outcome(troupe_ref_join_as(&troupe_type_troupe_array_int, refs, SIZE_MAX)), "count");
+    troupe_rank rank = {.world = 1};
+    troupe_batches *batches;
+    expect(troupe_batches_open(&rank, "train", &batches, .batch = -1), "batch");
+    expect(troupe_batches_open(&rank, "train", &batches, .batch = (int64_t)INT32_MAX + 1), "batch");
+    expect(troupe_batches_open(&rank, "train", &batches, .prefetch = 65), "prefetch");
+    expect(troupe_batches_open(&rank, "train", &batches, .prefetch = TROUPE_FOREVER), "prefetch");
     troupe_queue queue = troupe_queue_open(int, .place = (troupe_place)7);
     expect(troupe_actor_status(queue.address), ".place");
     queue = troupe_queue_open(int, .capacity = UINT32_MAX, .bytes_max = SIZE_MAX);
@@ -463,12 +469,23 @@ static void give_odd_options(void)
     assert_int_equal(faults, 0);
 }
 
+static void give_odd_options_of_batches(void)
+{
+    faults = 0;
+    troupe_rank rank = {.world = 1};
+    troupe_batches *batches;
+    expect_odd("batches",
+               troupe_batches_open_with(&rank, "train", &batches, ODD(troupe_batches_options)));
+    assert_int_equal(faults, 0);
+}
+
 static void test_options_of_another_size(void **state)
 {
     (void)state;
     for (int i = 0; i < 2; i++) {
         forgotten = i == 1;
         give_odd_options();
+        give_odd_options_of_batches();
     }
 }
 

@@ -1,0 +1,397 @@
+// batches.c: the batches of a rank's part of a set, one epoch after the other.
+//
+// A column whose rows lie in memory as a batch has them is lent. Where one does not, or the rows
+// are shuffled, they are gathered into one of a ring of slots, by a thread that is ahead of the
+// user: slots from `taken` - 1, which the user has, to `made` - 1 are full.
+#include <models/batch.h>
+#include <models/batches.h>
+#include <models/permutation.h>
+#include <models/source.h>
+
+#include <inttypes.h>
+#include <runtime/base/arena.h>
+#include <runtime/base/clock.h>
+#include <runtime/base/error.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
+#include <runtime/base/range.h>
+#include <runtime/base/require.h>
+#include <runtime/base/thread.h>
+#include <runtime/codec/tensor.h>
+#include <string.h>
+
+enum {
+    BATCH_DEFAULT = 32,
+    PREFETCH_DEFAULT = 2,
+    PREFETCH_MAX = 64,
+};
+
+typedef struct slot {
+    troupe_batch batch;
+    struct troupe_columns columns;
+    trp_column *items;
+    int64_t *order;         // The rows of the batch.
+    unsigned char **memory; // For each column that is gathered; NULL: it is lent.
+    troupe_error error;     // Why it could not be made; TROUPE_OK: it was.
+} slot;
+
+struct troupe_batches {
+    trp_arena arena; // All below, but for what is gathered.
+    trp_feed *feeds;
+    size_t columns;
+    int64_t first, rows, all; // Of the part, and the whole set.
+    int64_t size, count;      // Rows of a batch, batches of an epoch.
+    uint64_t seed;
+    bool shuffle, begun;
+    int64_t epoch;
+    trp_permutation order;
+    double waited_s;
+    slot *slots;
+    int64_t slot_count;
+    // Of the user and the thread.
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool ahead, ends, filling; // Whether there is a thread; whether it is to end, is at a slot.
+    int64_t made, taken;       // The next batch to be made, and to be lent.
+};
+
+// ---- opening
+
+static const trp_range ranges[] = {
+    TRP_RANGE(troupe_batches_options, batch, 1, INT32_MAX),
+    TRP_RANGE_OR(troupe_batches_options, prefetch, 1, PREFETCH_MAX, TROUPE_NONE),
+};
+
+// The set's columns, whose references are this process's then.
+static troupe_status read_sources(const char *key, troupe_ref set, trp_arena *arena,
+                                  trp_sources *sources)
+{
+    troupe_ref kept = troupe_ref_keep(set);
+    trp_arena *before = trp_arena_swap(arena);
+    troupe_status status = troupe_get(trp_sources, kept, sources);
+    trp_arena_swap(before);
+    if (status == TROUPE_WRONG_TYPE)
+        return troupe_fail(TROUPE_WRONG_TYPE,
+                           "the set '%.63s' does not consist of columns: it was named by "
+                           "troupe_data_set, where troupe_data_columns was expected",
+                           key);
+    return status;
+}
+
+static troupe_status open_feeds(const char *key, troupe_ref set, troupe_batches *batches)
+{
+    trp_sources sources;
+    TROUPE_TRY(read_sources(key, set, &batches->arena, &sources));
+    size_t count = sources.columns.count;
+    troupe_status status = TROUPE_OK;
+    batches->feeds = (trp_feed *)trp_arena_alloc(&batches->arena, count * sizeof(trp_feed));
+    if (!batches->feeds)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the columns of the set '%.63s'", key);
+    for (size_t i = 0; i < count && status == TROUPE_OK; i++) {
+        status = trp_feed_open(&sources.columns.items[i], &batches->feeds[i]);
+        if (status == TROUPE_OK)
+            batches->columns++;
+        else
+            status = trp_error_prefix("column '%s' of the set '%.63s'",
+                                      sources.columns.items[i].column, key);
+    }
+    for (size_t i = 0; i < count; i++)
+        troupe_ref_drop(sources.columns.items[i].object); // The views stay.
+    return status;
+}
+
+static bool is_lent(const troupe_batches *batches, const trp_feed *feed)
+{
+    size_t element = troupe_dtype_size((troupe_dtype)feed->source->dtype);
+    return !batches->shuffle && feed->stride == feed->row_bytes &&
+           (uintptr_t)feed->rows % element == 0;
+}
+
+static troupe_status no_memory(const char *key)
+{
+    return troupe_fail(TROUPE_NO_MEMORY, "no memory for batches of the set '%.63s'", key);
+}
+
+// What is gathered has memory for a batch.
+static troupe_status make_slots(const char *key, bool lent, troupe_batches *batches)
+{
+    size_t columns = batches->columns, most = (size_t)batches->size;
+    for (int64_t i = 0; i < batches->slot_count; i++) {
+        slot *at = &batches->slots[i];
+        at->items = (trp_column *)trp_arena_alloc(&batches->arena, columns * sizeof *at->items);
+        at->memory =
+            (unsigned char **)trp_arena_alloc(&batches->arena, columns * sizeof *at->memory);
+        if (!lent)
+            at->order = (int64_t *)trp_arena_alloc(&batches->arena, most * sizeof *at->order);
+        if (!at->items || !at->memory || (!lent && !at->order))
+            return no_memory(key);
+        at->columns = (struct troupe_columns){columns, at->items};
+        for (size_t c = 0; c < columns; c++) {
+            const trp_feed *feed = &batches->feeds[c];
+            size_t bytes;
+            if (is_lent(batches, feed))
+                continue;
+            bool fits = !__builtin_mul_overflow(most, feed->row_bytes, &bytes) &&
+                        bytes < SIZE_MAX - TRP_TENSOR_SLACK;
+            void *block = fits ? trp_arena_alloc(&batches->arena, bytes + TRP_TENSOR_SLACK) : NULL;
+            if (!block)
+                return troupe_fail(TROUPE_NO_MEMORY,
+                                   "no memory for batches of the set '%.63s': %zu rows of %zu "
+                                   "bytes each in column '%s'",
+                                   key, most, feed->row_bytes, feed->source->column);
+            at->memory[c] = (unsigned char *)trp_tensor_aligned(block);
+        }
+    }
+    return TROUPE_OK;
+}
+
+// ---- making batches
+
+static void gather(const trp_feed *feed, const int64_t *order, size_t rows, unsigned char *out)
+{
+    for (size_t i = 0; i < rows; i++)
+        memcpy(out + i * feed->row_bytes, feed->rows + (size_t)order[i] * feed->stride,
+               feed->row_bytes);
+}
+
+static void make(const troupe_batches *batches, int64_t number, slot *into)
+{
+    int64_t from = number * batches->size, left = batches->rows - from;
+    size_t rows = left <= 0 ? 0 : (size_t)(left < batches->size ? left : batches->size);
+    int64_t first = left <= 0 ? 0 : batches->first + from;
+    for (size_t i = 0; i < rows && into->order; i++)
+        into->order[i] = batches->shuffle
+                             ? (int64_t)trp_permutation_at(&batches->order, (uint64_t)first + i)
+                             : first + (int64_t)i;
+    for (size_t c = 0; c < batches->columns; c++) {
+        const trp_feed *feed = &batches->feeds[c];
+        unsigned char *memory = into->memory[c];
+        if (memory)
+            gather(feed, into->order, rows, memory);
+        const void *data = memory ? memory : feed->rows + (size_t)first * feed->stride;
+        into->items[c] =
+            (trp_column){feed->source->column, trp_source_tensor(feed->source, data, rows)};
+    }
+    into->batch = (troupe_batch){
+        .epoch = batches->epoch, .number = number, .rows = rows, .columns_ = &into->columns};
+}
+
+static slot *slot_of(const troupe_batches *batches, int64_t number)
+{
+    return &batches->slots[number % batches->slot_count];
+}
+
+// Whether there is a batch to be made, and room for it: one slot is the user's.
+static bool can_make(const troupe_batches *batches)
+{
+    return batches->begun && batches->made < batches->count &&
+           batches->made - batches->taken < batches->slot_count - 1;
+}
+
+static void *make_ahead(void *user)
+{
+    troupe_batches *batches = (troupe_batches *)user;
+    pthread_mutex_lock(&batches->lock);
+    while (!batches->ends) {
+        if (!can_make(batches)) {
+            pthread_cond_wait(&batches->changed, &batches->lock);
+            continue;
+        }
+        int64_t number = batches->made;
+        batches->filling = true;
+        pthread_mutex_unlock(&batches->lock);
+        make(batches, number, slot_of(batches, number));
+        pthread_mutex_lock(&batches->lock);
+        batches->filling = false;
+        batches->made++;
+        pthread_cond_broadcast(&batches->changed);
+    }
+    pthread_mutex_unlock(&batches->lock);
+    return NULL;
+}
+
+static troupe_status start_thread(troupe_batches *batches)
+{
+    TROUPE_TRY(trp_thread_start(&batches->thread, "trp-batches", make_ahead, batches));
+    batches->ahead = true;
+    return TROUPE_OK;
+}
+
+static troupe_status fill(const char *key, const troupe_shard *part, int64_t most,
+                          const troupe_batches_options *how, troupe_batches *batches)
+{
+    TROUPE_TRY(open_feeds(key, part->data, batches));
+    int64_t size = how->batch ? how->batch : BATCH_DEFAULT;
+    batches->first = part->first;
+    batches->rows = part->rows;
+    batches->all = part->all;
+    batches->count = most / size + (most % size > 0);
+    batches->size = size < most ? size : most;
+    batches->seed = how->seed;
+    batches->shuffle = how->shuffle;
+    bool lent = true;
+    for (size_t i = 0; i < batches->columns; i++)
+        lent = lent && is_lent(batches, &batches->feeds[i]);
+    int ahead = how->prefetch ? how->prefetch : PREFETCH_DEFAULT;
+    if (lent || ahead == TROUPE_NONE)
+        ahead = 0;
+    batches->slot_count = ahead + 1;
+    batches->slots = (slot *)trp_arena_alloc(&batches->arena,
+                                             (size_t)batches->slot_count * sizeof *batches->slots);
+    if (!batches->slots)
+        return no_memory(key);
+    TROUPE_TRY(make_slots(key, lent, batches));
+    return ahead > 0 ? start_thread(batches) : TROUPE_OK;
+}
+
+troupe_status trp_batches_open(const char *key, const troupe_shard *part, int64_t most,
+                               const troupe_batches_options *how, troupe_batches **batches)
+{
+    troupe_batches *made = (troupe_batches *)trp_alloc(sizeof *made);
+    if (!made)
+        return no_memory(key);
+    pthread_mutex_init(&made->lock, NULL);
+    pthread_cond_init(&made->changed, NULL);
+    troupe_status status = fill(key, part, most, how, made);
+    if (status != TROUPE_OK) {
+        troupe_error said;
+        trp_error_hold(&said);
+        troupe_batches_close(&made);
+        trp_error_restore(&said);
+        return status;
+    }
+    *batches = made;
+    return TROUPE_OK;
+}
+
+troupe_status troupe_batches_open_with(troupe_rank *me, const char *key, troupe_batches **batches,
+                                       const troupe_batches_options *how)
+{
+    TRP_REQUIRE(me);
+    TRP_REQUIRE(key);
+    TRP_REQUIRE(batches);
+    troupe_batches_options taken;
+    troupe_shard part;
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_batches_open", taken, how));
+    TROUPE_TRY(
+        trp_ranges_check("troupe_batches_open", ranges, sizeof ranges / sizeof *ranges, &taken));
+    TROUPE_TRY(troupe_data_shard(me, key, &part));
+    // A rank that has all rows of a split set with others beside it is the first one of a single
+    // row's set, whose largest part it has.
+    int64_t share = part.all / me->world + (part.all % me->world > 0);
+    return trp_batches_open(key, &part, part.rows == part.all ? part.all : share, &taken, batches);
+}
+
+// ---- lending them
+
+troupe_status troupe_batches_begin(troupe_batches *batches, int64_t epoch, int64_t first)
+{
+    TRP_REQUIRE(batches);
+    if (epoch < 0)
+        return troupe_fail(TROUPE_INVALID,
+                           "troupe_batches_begin: the epoch is %" PRId64 ": expected 0 or more",
+                           epoch);
+    if (first < 0 || first > batches->count)
+        return troupe_fail(TROUPE_INVALID,
+                           "troupe_batches_begin: the first batch is %" PRId64
+                           ": expected 0 to %" PRId64 ", the batches of an epoch",
+                           first, batches->count);
+    pthread_mutex_lock(&batches->lock);
+    batches->begun = false; // The thread begins no other.
+    while (batches->filling)
+        pthread_cond_wait(&batches->changed, &batches->lock);
+    batches->epoch = epoch;
+    if (batches->shuffle)
+        batches->order =
+            trp_permutation_make((uint64_t)batches->all, batches->seed, (uint64_t)epoch);
+    batches->made = batches->taken = first;
+    batches->begun = true;
+    pthread_cond_broadcast(&batches->changed);
+    pthread_mutex_unlock(&batches->lock);
+    return TROUPE_OK;
+}
+
+// The slot of the next batch, once that is made.
+static slot *await(troupe_batches *batches)
+{
+    int64_t began = 0;
+    pthread_mutex_lock(&batches->lock);
+    slot *found = slot_of(batches, batches->taken);
+    while (batches->made == batches->taken) {
+        began = began ? began : trp_clock_ns();
+        pthread_cond_wait(&batches->changed, &batches->lock);
+    }
+    batches->taken++;
+    pthread_cond_broadcast(&batches->changed);
+    pthread_mutex_unlock(&batches->lock);
+    if (began)
+        batches->waited_s += (double)(trp_clock_ns() - began) * 1e-9;
+    return found;
+}
+
+static slot *make_now(troupe_batches *batches)
+{
+    int64_t began = trp_clock_ns();
+    slot *found = slot_of(batches, batches->taken);
+    make(batches, batches->taken++, found);
+    batches->waited_s += (double)(trp_clock_ns() - began) * 1e-9;
+    return found;
+}
+
+troupe_status troupe_batches_next(troupe_batches *batches, troupe_batch *batch)
+{
+    TRP_REQUIRE(batches);
+    TRP_REQUIRE(batch);
+    if (!batches->begun)
+        TROUPE_TRY(troupe_batches_begin(batches, 0, 0));
+    if (batches->taken == batches->count)
+        return troupe_fail(TROUPE_END, "epoch %" PRId64 " has no more batches: it has %" PRId64,
+                           batches->epoch, batches->count);
+    const slot *found = batches->ahead ? await(batches) : make_now(batches);
+    if (found->error.status != TROUPE_OK)
+        return trp_error_set(&found->error);
+    *batch = found->batch;
+    return TROUPE_OK;
+}
+
+int64_t troupe_batches_count(const troupe_batches *batches)
+{
+    return batches ? batches->count : 0;
+}
+
+int64_t troupe_batches_rows(const troupe_batches *batches)
+{
+    return batches ? batches->rows : 0;
+}
+
+int64_t troupe_batches_all_rows(const troupe_batches *batches)
+{
+    return batches ? batches->all : 0;
+}
+
+double troupe_batches_waited_s(const troupe_batches *batches)
+{
+    return batches ? batches->waited_s : 0;
+}
+
+void troupe_batches_close(troupe_batches **batches)
+{
+    if (!batches || !*batches)
+        return;
+    troupe_batches *closed = *batches;
+    if (closed->ahead) {
+        pthread_mutex_lock(&closed->lock);
+        closed->ends = true;
+        pthread_cond_broadcast(&closed->changed);
+        pthread_mutex_unlock(&closed->lock);
+        pthread_join(closed->thread, NULL);
+    }
+    for (size_t i = 0; i < closed->columns; i++)
+        trp_feed_close(&closed->feeds[i]);
+    pthread_cond_destroy(&closed->changed);
+    pthread_mutex_destroy(&closed->lock);
+    trp_arena_clear(&closed->arena);
+    trp_free(closed);
+    *batches = NULL;
+}

@@ -1,0 +1,28 @@
+// permutation.h: the order in which an epoch has the rows of a set: known from seed and epoch
+// alone, and of each place by itself, so that no rank holds it and a run goes on anywhere in it.
+//
+// A Feistel network (Luby and Rackoff, "How to Construct Pseudorandom Permutations from
+// Pseudorandom Functions", SIAM J. Comput. 17(2), 1988) permutes the numbers of as many bits as the
+// count takes; what falls outside the count is permuted again until it does not, which is a
+// permutation of those inside (cycle walking: Black and Rogaway, "Ciphers with Arbitrary Finite
+// Domains", CT-RSA 2002).
+#ifndef TRP_MODELS_PERMUTATION_H
+#define TRP_MODELS_PERMUTATION_H
+
+#include <stdint.h>
+
+enum { TRP_PERMUTATION_ROUNDS = 8 }; // Even.
+
+typedef struct trp_permutation {
+    uint64_t count;
+    int high, low; // Bits of the two halves.
+    uint64_t keys[TRP_PERMUTATION_ROUNDS];
+} trp_permutation;
+
+// Of 0 to count - 1; at most 2^62.
+trp_permutation trp_permutation_make(uint64_t count, uint64_t seed, uint64_t epoch);
+// What is at that place, which is below the count. It walks less than twice on average, where there
+// are more than a few rows.
+uint64_t trp_permutation_at(const trp_permutation *permutation, uint64_t place);
+
+#endif
