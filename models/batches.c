@@ -91,7 +91,7 @@ static troupe_status open_feeds(const char *key, troupe_ref set, troupe_batches 
     for (size_t i = 0; i < count && status == TROUPE_OK; i++) {
         status = trp_feed_open(&sources.columns.items[i], &batches->feeds[i]);
         if (status == TROUPE_OK)
-            batches->columns++;
+            batches->columns++; // Those that are to be closed.
         else
             status = trp_error_prefix("column '%s' of the set '%.63s'",
                                       sources.columns.items[i].column, key);
@@ -104,7 +104,7 @@ static troupe_status open_feeds(const char *key, troupe_ref set, troupe_batches 
 static bool is_lent(const troupe_batches *batches, const trp_feed *feed)
 {
     size_t element = troupe_dtype_size((troupe_dtype)feed->source->dtype);
-    return !batches->shuffle && feed->stride == feed->row_bytes &&
+    return feed->rows && !batches->shuffle && feed->stride == feed->row_bytes &&
            (uintptr_t)feed->rows % element == 0;
 }
 
@@ -148,11 +148,15 @@ static troupe_status make_slots(const char *key, bool lent, troupe_batches *batc
 
 // ---- making batches
 
-static void gather(const trp_feed *feed, const int64_t *order, size_t rows, unsigned char *out)
+static troupe_status make_column(const trp_feed *feed, const slot *into, size_t rows, int64_t first,
+                                 unsigned char *memory, trp_column *column)
 {
-    for (size_t i = 0; i < rows; i++)
-        memcpy(out + i * feed->row_bytes, feed->rows + (size_t)order[i] * feed->stride,
-               feed->row_bytes);
+    const void *data = memory ? memory : feed->rows + (size_t)first * feed->stride;
+    TROUPE_TRY(trp_feed_check(feed));
+    if (memory && trp_feed_gather(feed, into->order, rows, memory) != TROUPE_OK)
+        return trp_error_prefix("column '%s'", feed->source->column);
+    *column = (trp_column){feed->source->column, trp_source_tensor(feed->source, data, rows)};
+    return TROUPE_OK;
 }
 
 static void make(const troupe_batches *batches, int64_t number, slot *into)
@@ -164,15 +168,17 @@ static void make(const troupe_batches *batches, int64_t number, slot *into)
         into->order[i] = batches->shuffle
                              ? (int64_t)trp_permutation_at(&batches->order, (uint64_t)first + i)
                              : first + (int64_t)i;
-    for (size_t c = 0; c < batches->columns; c++) {
-        const trp_feed *feed = &batches->feeds[c];
-        unsigned char *memory = into->memory[c];
-        if (memory)
-            gather(feed, into->order, rows, memory);
-        const void *data = memory ? memory : feed->rows + (size_t)first * feed->stride;
-        into->items[c] =
-            (trp_column){feed->source->column, trp_source_tensor(feed->source, data, rows)};
-    }
+    // What a generator takes from the thread's arena lives as long as it makes a batch.
+    trp_arena scratch = {0}, *before = trp_arena_swap(&scratch);
+    troupe_status status = TROUPE_OK;
+    for (size_t c = 0; c < batches->columns && status == TROUPE_OK; c++)
+        status =
+            make_column(&batches->feeds[c], into, rows, first, into->memory[c], &into->items[c]);
+    trp_arena_swap(before);
+    trp_arena_clear(&scratch);
+    into->error.status = status;
+    if (status != TROUPE_OK)
+        trp_error_hold(&into->error);
     into->batch = (troupe_batch){
         .epoch = batches->epoch, .number = number, .rows = rows, .columns_ = &into->columns};
 }

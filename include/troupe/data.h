@@ -3,8 +3,8 @@
 // In the setup of a run's data (TROUPE_DATA) a set is made of columns:
 //
 //     TROUPE_TRY(troupe_data_columns(data, "train", TROUPE_SHARE_BY_NAME,
-//                                    troupe_from_tensor("image", images),
-//                                    troupe_from_tensor("label", labels)));
+//                                    troupe_from_idx("image", "train-images-idx3-ubyte"),
+//                                    troupe_from_idx("label", "train-labels-idx1-ubyte")));
 //
 // In a loop each rank goes through its part of it:
 //
@@ -15,8 +15,8 @@
 //         TROUPE_TRY(troupe_batches_begin(batches, epoch, 0));
 //         while ((status = troupe_batches_next(batches, &batch)) == TROUPE_OK) {
 //             troupe_tensor images;
-//             TROUPE_TRY(troupe_column(&batch, "image", TROUPE_FLOAT32, 2, &images));
-//             ...                                             // batch.rows by 64
+//             TROUPE_TRY(troupe_column(&batch, "image", TROUPE_UINT8, 3, &images));
+//             ...                                             // batch.rows by 28 by 28
 //         }
 //     }
 //     troupe_batches_close(&batches);
@@ -30,23 +30,115 @@ TROUPE_BEGIN_C
 
 // ---- A set made of columns ----
 
-// Where a column comes from: made by one of the macros below. Names have 1 to 63 bytes.
+// Where a column comes from: made by one of the macros below, which take the column's name (1 to 63
+// bytes) first. Zeroed members are defaults.
 typedef struct troupe_from {
     size_t size; // sizeof(troupe_from)
-    int kind;
+    int kind_;
     const char *column;
-    troupe_ref object;
+    troupe_ref object;   // Of a tensor.
+    const char *path;    // Of a file.
+    const char *name;    // Of a file's tensor; the fields of a CSV file.
+    troupe_dtype dtype;  // Of a CSV file's numbers, and of tokens.
+    char separator;      // Of a CSV file's fields; default ','.
+    bool no_header;      // A CSV file's first line has values: its fields are called 1, 2, ...
+    size_t length;       // Tokens of a row,
+    size_t stride;       // and from the first one of a row to that of the next; default: length.
+    size_t skip_bytes;   // In front of the first token.
+    troupe_tensor shape; // Of what a generator makes.
+    const struct troupe_generator *generator;
+    const void *config; // Of the generator.
+    int unused_;
 } troupe_from;
 
-enum { TROUPE_FROM_TENSOR_ = 1 };
+#define TROUPE_FROM_(kind_of, ...)                                                                 \
+    ((troupe_from){.size = sizeof(troupe_from), .kind_ = TROUPE_FROM_##kind_of##_, __VA_ARGS__})
+enum {
+    TROUPE_FROM_TENSOR_ = 1,
+    TROUPE_FROM_IDX_,
+    TROUPE_FROM_CSV_,
+    TROUPE_FROM_SAFETENSORS_,
+    TROUPE_FROM_TOKENS_,
+    TROUPE_FROM_GENERATOR_,
+};
+
+// Ranks map files that can be read as they are, all the same pages: nothing is copied. Other files
+// are read once, by the setup, into the store. A file that has changed since the setup has looked
+// at it, by its size or the time of its last change, is told before a batch is made of it
+// (TROUPE_CORRUPT): replace files by a rename.
 
 // From a tensor in the store, or that a call returns: its first dimension are the rows. Consumes
 // the reference, whatever comes of it.
 #define troupe_from_tensor(column_, ref_)                                                          \
-    ((troupe_from){.size = sizeof(troupe_from),                                                    \
-                   .kind = TROUPE_FROM_TENSOR_,                                                    \
-                   .column = (column_),                                                            \
-                   .object = (ref_)})
+    TROUPE_FROM_(TENSOR, .column = (column_), .object = (ref_))
+
+// From an IDX file, as the MNIST database has them: its first dimension are the rows. Mapped if its
+// elements have one byte. It may be packed by gzip, which takes zlib (libz.so.1) to unpack.
+#define troupe_from_idx(column_, path_) TROUPE_FROM_(IDX, .column = (column_), .path = (path_))
+
+// From fields of a CSV file (RFC 4180), as numbers: TROUPE_FLOAT32, _FLOAT64 or _INT64. Several
+// make a row of as many numbers, a single one makes a number: troupe_from_csv("x", "homes.csv",
+// "rooms, age", TROUPE_FLOAT32). "a..b" are the fields from a to b, NULL all. The first line has
+// their names. Each record is a row; empty lines are none; an empty field, or one that is no
+// number, is TROUPE_MALFORMED with line and field. Options: .separator, .no_header. May be packed
+// by gzip.
+#define troupe_from_csv(...) TROUPE_FROM_CSV_OF_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_FROM_CSV_OF_(column_, path_, fields_, dtype_, ...)                                  \
+    TROUPE_FROM_(CSV, .column = (column_), .path = (path_), .name = (fields_), .dtype = (dtype_),  \
+                 __VA_ARGS__)
+
+// From a tensor of a safetensors file, by its name: its first dimension are the rows. Mapped.
+#define troupe_from_safetensors(column_, path_, tensor_)                                           \
+    TROUPE_FROM_(SAFETENSORS, .column = (column_), .path = (path_), .name = (tensor_))
+
+// From a file of nothing but tokens, TROUPE_UINT16 or _UINT32 in this machine's order, in rows of
+// `length`: troupe_from_tokens("tokens", "train.bin", TROUPE_UINT16, 1025, .stride = 1024). Tokens
+// at the end that make no whole row are left out. Options: .stride, .skip_bytes. Mapped.
+#define troupe_from_tokens(...) TROUPE_FROM_TOKENS_OF_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_FROM_TOKENS_OF_(column_, path_, dtype_, length_, ...)                               \
+    TROUPE_FROM_(TOKENS, .column = (column_), .path = (path_), .dtype = (dtype_),                  \
+                 .length = (length_), __VA_ARGS__)
+
+// A function that makes rows: static, made by TROUPE_GENERATOR.
+typedef struct troupe_generator {
+    uint32_t abi; // TROUPE_ABI
+    const char *name;
+    const troupe_type *config;
+    troupe_status (*fill)(const void *config, int64_t row, void *out);
+    const void *reserved_[3];
+} troupe_generator;
+
+// TROUPE_GENERATOR(noise, noise_config, fill_noise): rows that `troupe_status fill_noise(const
+// noise_config *, int64_t row, void *out)` makes, each of the same numbers whenever it is made. It
+// is called on the ranks, by a thread of the library unless .prefetch is TROUPE_NONE, for one row
+// at a time. `out` is aligned to its elements. A failure is that of troupe_batches_next.
+#define TROUPE_GENERATOR(name, T, fill_)                                                           \
+    typedef T troupe_generator_config_##name;                                                      \
+    static troupe_status troupe_generator_fill_##name(const void *troupe_config_,                  \
+                                                      int64_t troupe_row_, void *troupe_out_)      \
+    {                                                                                              \
+        return fill_((const troupe_generator_config_##name *)troupe_config_, troupe_row_,          \
+                     troupe_out_);                                                                 \
+    }                                                                                              \
+    static const troupe_generator troupe_generator_##name = {                                      \
+        TROUPE_ABI, #name, &troupe_type_##T, troupe_generator_fill_##name, {NULL}};                \
+    __attribute__((constructor)) static void troupe_register_generator_##name(void)                \
+    {                                                                                              \
+        (void)troupe_generator_register(&troupe_generator_##name);                                 \
+    }                                                                                              \
+    _Static_assert(sizeof(troupe_generator_config_##name) > 0, #T)
+
+// Makes a generator known under its name; TROUPE_GENERATOR does it before main. Errors as those of
+// troupe_class_register.
+TROUPE_EXPERIMENTAL troupe_status troupe_generator_register(const troupe_generator *generator);
+
+// From a generator with that config, which may have no references: the type of its numbers, how
+// many rows, and the dimensions of a row, if any: troupe_from_generator("x", noise, &config,
+// TROUPE_FLOAT32, 1000, 64) are 1000 rows of 64 numbers.
+#define troupe_from_generator(column_, name_, config_, dtype_, ...)                                \
+    TROUPE_FROM_(GENERATOR, .column = (column_), .generator = &troupe_generator_##name_,           \
+                 .config = TROUPE_POINTER(const troupe_generator_config_##name_, config_),         \
+                 .shape = troupe_tensor_of((dtype_), NULL, __VA_ARGS__))
 
 // In a setup of data: names a set of columns, which all have the same number of rows, at least one:
 // troupe_data_columns(data, "train", TROUPE_SHARE_BY_NAME, troupe_from_tensor("image", images)).

@@ -239,8 +239,8 @@ static troupe_ref set_of(const float *images, int64_t *labels, size_t rows)
     troupe_tensor tensors[] = {troupe_tensor_of(TROUPE_FLOAT32, images, rows, 2),
                                troupe_tensor_of(TROUPE_INT64, labels, rows)};
     trp_source columns[] = {
-        {.column = "image", .kind = TROUPE_FROM_TENSOR_, .dtype = TROUPE_FLOAT32, .ndim = 2},
-        {.column = "label", .kind = TROUPE_FROM_TENSOR_, .dtype = TROUPE_INT64, .ndim = 1}};
+        {.column = "image", .kind = TRP_SOURCE_OBJECT, .dtype = TROUPE_FLOAT32, .ndim = 2},
+        {.column = "label", .kind = TRP_SOURCE_OBJECT, .dtype = TROUPE_INT64, .ndim = 1}};
     for (int i = 0; i < 2; i++) {
         memcpy(columns[i].shape, tensors[i].shape, sizeof columns[i].shape);
         columns[i].object = troupe_put(troupe_tensor, &tensors[i]);

@@ -571,6 +571,7 @@ static void test_batches(void **state)
     REFUSED(troupe_data_columns_from, (NULL, "train", TROUPE_SPLIT, &from, 1), "data");
     REFUSED(troupe_data_columns_from, (&data, NULL, TROUPE_SPLIT, &from, 1), "key");
     REFUSED(troupe_data_columns_from, (&data, "train", TROUPE_SPLIT, NULL, 1), "columns");
+    REFUSED(troupe_generator_register, (NULL), "generator");
     REFUSED(troupe_batches_open_with, (NULL, "train", &batches, NULL), "me");
     REFUSED(troupe_batches_open_with, (&rank, NULL, &batches, NULL), "key");
     REFUSED(troupe_batches_open_with, (&rank, "train", NULL, NULL), "batches");
