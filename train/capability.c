@@ -87,18 +87,35 @@ static bool is_sharded(const trp_manifest *manifest)
     return false;
 }
 
+static bool reshards(const troupe_trainer *trainer)
+{
+    return trainer->stages && trainer->stages->reshards;
+}
+
+int trp_capability_only_world(const troupe_trainer *trainer, const trp_manifest *manifest)
+{
+    return !reshards(trainer) && is_sharded(manifest) ? manifest->world : 0;
+}
+
+troupe_status trp_capability_match(int only, const char *folder, int world)
+{
+    return only == 0 || only == world
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_INVALID,
+                             "option .ranks is %d, and each of the %d ranks of %s saved a part of "
+                             "its own: expected %d, or a trainer with .reshards",
+                             world, only, folder, only);
+}
+
 troupe_status trp_capability_world(const troupe_trainer *trainer, const char *folder, int world)
 {
     trp_arena arena = {0};
     trp_manifest manifest;
-    if (trainer->stages && trainer->stages->reshards)
+    if (reshards(trainer))
         return TROUPE_OK;
     troupe_status status = trp_checkpoint_read(folder, &arena, &manifest);
-    if (status == TROUPE_OK && manifest.world != world && is_sharded(&manifest))
-        status = troupe_fail(TROUPE_INVALID,
-                             "option .ranks is %d, and each of the %d ranks of %s saved a part of "
-                             "its own: expected %d, or a trainer with .reshards",
-                             world, manifest.world, folder, manifest.world);
+    if (status == TROUPE_OK)
+        status = trp_capability_match(trp_capability_only_world(trainer, &manifest), folder, world);
     trp_arena_clear(&arena);
     return status;
 }

@@ -169,6 +169,8 @@ bool trp_member_is_whole(const trp_member *member)
 troupe_status trp_member_lost(const trp_member *member, const char *what)
 {
     int rank;
+    troupe_status status = TROUPE_PEER_LOST;
+    const char *text;
     switch (trp_control_ended(member->control, &rank)) {
     case TRP_END_DIED:
         return troupe_fail(TROUPE_PEER_LOST, "%s: rank %d is lost", what, rank);
@@ -176,7 +178,12 @@ troupe_status trp_member_lost(const trp_member *member, const char *what)
         return troupe_fail(TROUPE_PEER_LOST, "%s: rank %d did not come within %d ms", what, rank,
                            member->timeout_ms);
     case TRP_END_LEFT:
-        return troupe_fail(TROUPE_PEER_LOST, "%s: rank %d has left its loop", what, rank);
+        (void)trp_control_left(member->control, rank, &status, &text);
+        return troupe_fail(TROUPE_PEER_LOST, "%s: rank %d has left its loop%s", what, rank,
+                           status == TROUPE_OK || status == TROUPE_STOPPED
+                               ? ", which had ended well: all ranks must end with the same epoch "
+                                 "or report"
+                               : "");
     default:
         return troupe_fail(TROUPE_PEER_LOST, "%s: the group is being torn down", what);
     }

@@ -18,7 +18,7 @@ trp_job *trp_job_create(void)
         return NULL;
     atomic_init(&job->holds, 1);
     job->opening.journal = trp_run_journal_none();
-    atomic_init(&job->newest, -1);
+    job->newest = -1;
     pthread_mutex_init(&job->lock, NULL);
     return job;
 }
@@ -131,14 +131,16 @@ troupe_status trp_job_check_ranks(trp_job *job, int ranks)
     trp_path folder;
     trp_gang gang;
     troupe_train_options options = job->options;
-    int64_t newest = atomic_load(&job->newest);
     options.ranks = ranks;
     TROUPE_TRY(trp_train_options_gang(&options, &gang));
+    pthread_mutex_lock(&job->lock);
+    int64_t newest = job->newest;
+    int only = job->only_world;
+    pthread_mutex_unlock(&job->lock);
     if (newest < 0)
         return TROUPE_OK;
     TROUPE_TRY(trp_checkpoint_folder(job->path, newest, &folder));
-    troupe_status status = trp_capability_world(job->trainer, folder.text, ranks);
-    return status == TROUPE_NOT_FOUND ? TROUPE_OK : status; // A newer one has taken its place.
+    return trp_capability_match(only, folder.text, ranks);
 }
 
 bool trp_job_take_back_ranks(trp_job *job, int ranks, int before)
@@ -336,9 +338,16 @@ void trp_job_checkpoint(trp_job *job, const troupe_checkpoint_event *event, trp_
     pthread_mutex_unlock(&job->lock);
 }
 
+void trp_job_set_newest(trp_job *job, int64_t newest, int only_world)
+{
+    pthread_mutex_lock(&job->lock);
+    job->newest = newest;
+    job->only_world = only_world;
+    pthread_mutex_unlock(&job->lock);
+}
+
 void trp_job_set_checkpoints(trp_job *job, int64_t newest, int64_t best)
 {
-    atomic_store(&job->newest, newest);
     job->port.is->checkpoints(job->port.user, newest, best);
 }
 

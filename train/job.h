@@ -52,11 +52,10 @@ typedef struct trp_job {
     bool holds_claim; // What it was given is its group's.
     bool limited;     // A timer will look after the limit.
     bool started;
-    int world;              // Ranks of the group that runs, or that what is claimed is for,
-    int asked;              // and how many were wished then.
-    _Atomic bool rests;     // Its coordinator has no group, and wants none before it has a claim.
-    _Atomic int64_t newest; // Its newest checkpoint, by number; -1: there is none.
-    _Atomic bool refused;   // The node will give nothing.
+    int world;            // Ranks of the group that runs, or that what is claimed is for,
+    int asked;            // and how many were wished then.
+    _Atomic bool rests;   // Its coordinator has no group, and wants none before it has a claim.
+    _Atomic bool refused; // The node will give nothing.
     _Atomic bool over;   // Its coordinator is done: what it used is free, also if the word is lost.
     _Atomic bool missed; // Word for the coordinator was lost, for lack of memory: see
                          // trp_job_make_good.
@@ -73,6 +72,8 @@ typedef struct trp_job {
     troupe_status given_up;   // Why its workers were ended by force; TROUPE_OK: they were not.
     char given_up_why[160];
     int reports, restarts;
+    int64_t newest;       // Its newest checkpoint, by number; -1: there is none.
+    int only_world;       // How many ranks alone can go on from it; 0: any number.
     double earlier_s;     // Spent by earlier openings of the run.
     double started_s;     // 0: no group has started.
     double ending_s;      // When the last files began to be written; 0: not yet.
@@ -149,6 +150,9 @@ void trp_job_say_group(trp_job *job, const trp_console_rank *ranks, int count);
 void trp_job_report(trp_job *job, int number, const troupe_report_event *event, trp_lines lines);
 // Tells of a checkpoint, likewise.
 void trp_job_checkpoint(trp_job *job, const troupe_checkpoint_event *event, trp_lines lines);
+// Which checkpoint is the newest, and how many ranks alone can go on from it (0: any number): known
+// here, so that nobody who asks waits for a storage.
+void trp_job_set_newest(trp_job *job, int64_t newest, int only_world);
 // Says which checkpoints are the newest and the best from now on, by number; -1: there is none.
 void trp_job_set_checkpoints(trp_job *job, int64_t newest, int64_t best);
 // Asks the gate, if it named that report; what it answers has come true when this returns.

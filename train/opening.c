@@ -273,11 +273,25 @@ static troupe_status look_at_end(trp_job *job)
     return TROUPE_OK;
 }
 
+// One that cannot be read is passed over when the run begins.
+static troupe_status note_newest(trp_job *job, int64_t newest)
+{
+    trp_arena arena = {0};
+    trp_manifest manifest;
+    trp_path folder;
+    TROUPE_TRY(trp_checkpoint_folder(job->path, newest, &folder));
+    bool read = trp_checkpoint_read(folder.text, &arena, &manifest) == TROUPE_OK;
+    trp_job_set_newest(job, newest, read ? trp_capability_only_world(job->trainer, &manifest) : 0);
+    trp_arena_clear(&arena);
+    return TROUPE_OK;
+}
+
 static troupe_status go_on(trp_job *job, const trp_run_file *file)
 {
     int64_t newest;
     TROUPE_TRY(newest_checkpoint(job->path, &newest));
-    atomic_store(&job->newest, newest);
+    if (newest >= 0)
+        TROUPE_TRY(note_newest(job, newest));
     TROUPE_TRY(check_trainer(job, &file->head));
     TROUPE_TRY(merge_options(job, file->head.options));
     TROUPE_TRY(look_at_end(job));

@@ -9,6 +9,7 @@
 #include <runtime/codec/unpack.h>
 #include <stdio.h>
 #include <string.h>
+#include <train/capability.h>
 #include <train/record.h>
 
 void trp_record_close(trp_record *record)
@@ -58,6 +59,7 @@ static troupe_status take_up_one(trp_record *record, int64_t id, trp_arena *aren
     if (!*usable)
         return trp_checkpoint_is_useless(folder.text, status) ? TROUPE_OK : status;
     record->newest = manifest.report;
+    record->only_world = trp_capability_only_world(record->job->trainer, &manifest);
     return trp_retention_add(&record->retention, id, score_of(record, &manifest));
 }
 
@@ -112,6 +114,7 @@ static troupe_status take_up(trp_record *record)
 // What the job says of its checkpoints.
 static void publish(const trp_record *record)
 {
+    trp_job_set_newest(record->job, trp_retention_newest(&record->retention), record->only_world);
     trp_job_set_checkpoints(record->job, trp_retention_newest(&record->retention),
                             trp_retention_best(&record->retention));
 }
@@ -251,6 +254,7 @@ void trp_record_committed(trp_record *record, trp_committer *committer, trp_comm
     }
     tell_missing_again(record);
     record->newest = commit->number;
+    record->only_world = trp_capability_only_world(record->job->trainer, &commit->manifest);
     evict(record, commit);
     publish(record);
     tell_checkpoint(record, commit);
@@ -329,6 +333,8 @@ static troupe_status origin_of(trp_record *record, trp_arena *arena, trp_path *f
         troupe_status status =
             trp_checkpoint_newest(run, local, record->next_id, arena, &manifest, &origin);
         trp_retention_rewind(&record->retention, status == TROUPE_OK ? manifest.id : -1);
+        record->only_world =
+            status == TROUPE_OK ? trp_capability_only_world(record->job->trainer, &manifest) : 0;
         publish(record);
         record->newest = status == TROUPE_OK ? manifest.report : 0;
         if (status == TROUPE_OK) {

@@ -16,6 +16,7 @@ typedef struct trp_record {
     trp_retention retention;
     int64_t next_id; // Of checkpoints.
     bool warned;     // That reports lack the metric which .keep_metric names.
+    int only_world;  // How many ranks alone can go on from the newest checkpoint; 0: any number.
     int newest;      // Report of the newest checkpoint; 0: there is none.
     int missing;     // Reports in a row that have no checkpoint, for the same reason:
     char missing_why[128];

@@ -111,6 +111,9 @@ typedef struct troupe_stages {
     // It may answer later: see troupe_step_later.
     troupe_status (*step)(troupe_rank *me, const void *config);
     troupe_status (*after_batch)(troupe_rank *me, const void *config);
+    // TROUPE_STOPPED: the training is done before its last epoch, and the run ends well. All ranks
+    // have to say so after the same epoch, so it is decided on what they have alike, as a loss
+    // that was reduced: where one goes on, the group fails, and the text names who has left.
     troupe_status (*after_epoch)(troupe_rank *me, const void *config);
     // It can go on with another number of ranks where a rank has saved something of its own. What
     // all ranks have saved alike, or only rank 0, any trainer can go on from.

@@ -242,12 +242,23 @@ static void test_a_resize_that_cannot_be_is_refused(void **state)
     while (troupe_job_checkpoint(job, TROUPE_NEWEST_CHECKPOINT, folder, sizeof folder, NULL) !=
            TROUPE_OK)
         usleep(1000);
+    // That is known without looking at the storage, which may be slow.
+    char *run = support_path(storage, "refused"), *folders = support_path(run, "checkpoints");
+    char *away = support_path(run, "away");
+    troupe_job_pause(job);
+    await_state(job, TROUPE_JOB_PAUSED, 3, 2);
+    assert_int_equal(rename(folders, away), 0);
     assert_int_equal(troupe_job_resize(job, 3), TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, "saved a part of its own"));
+    assert_int_equal(rename(away, folders), 0);
+    troupe_job_go_on(job);
+    free(run);
+    free(folders);
+    free(away);
     troupe_result *result = ended(job);
     assert_int_equal(troupe_result_reports(result), config.epochs);
     char *text = journal_of(job);
-    assert_int_equal(count(text, "\"event\": \"attempt\""), 1); // Nothing was stopped.
+    assert_int_equal(count(text, "\"event\": \"attempt\""), 2); // For the pause alone.
     free(text);
     troupe_result_free(&result);
     troupe_job_close(&job);

@@ -14,7 +14,8 @@
 enum { POINTS = 60 };
 
 // What goes wrong, in rank `victim` at that epoch and batch, in that hook.
-enum { NOTHING, FAILS, FAILS_QUIETLY, DIES, PLANS_NEGATIVE, PLANS_TOO_FAR };
+enum { NOTHING, FAILS, FAILS_QUIETLY, DIES, PLANS_NEGATIVE, PLANS_TOO_FAR, IS_DONE };
+enum { ALL_RANKS = -1 };
 enum { IN_BEFORE_EPOCH, IN_BEFORE_BATCH, IN_STEP, IN_AFTER_BATCH, IN_AFTER_EPOCH };
 
 TROUPE_STRUCT(step_settings, (double, rate), (int, epochs), (int, batches), (bool, saves_batches),
@@ -161,7 +162,10 @@ static troupe_status line_after_epoch(troupe_rank *me, const step_settings *conf
 {
     note(me, "after epoch %lld of %lld\n", (long long)me->epoch, (long long)me->batch);
     TROUPE_TRY(trouble(me, config, IN_AFTER_EPOCH));
-    return publish(me, me->epoch + 1, 0);
+    TROUPE_TRY(publish(me, me->epoch + 1, 0));
+    bool done = config->trouble == IS_DONE && me->epoch == config->epoch &&
+                (config->victim == ALL_RANKS || config->victim == me->rank);
+    return done ? TROUPE_STOPPED : TROUPE_OK;
 }
 
 TROUPE_STEPS(line, step_settings, .plan = line_plan, .before_epoch = line_before_epoch,
@@ -411,6 +415,32 @@ static void test_a_stop_ends_the_loop_between_its_hooks(void **state)
     troupe_arena_reset();
 }
 
+// The training is done before its last epoch; not where a rank goes on.
+static void test_the_training_may_be_done_at_the_end_of_an_epoch(void **state)
+{
+    (void)state;
+    step_settings config = plain(1000000, 2);
+    troupe_result *result;
+    config.trouble = IS_DONE;
+    config.epoch = 4;
+    config.victim = ALL_RANKS;
+    for (int again = 0; again < 2; again++) { // It has ended, as any that has.
+        troupe_must(troupe_train(line, &config, &result, .ranks = 2, .storage = storage,
+                                 .name = "done", .open = TROUPE_OPEN_RESUME_OR_NEW));
+        assert_false(troupe_result_stopped(result));
+        assert_int_equal(troupe_result_reports(result), 5);
+        assert_int_equal(model_of(result, 0).epoch, 5);
+        troupe_result_free(&result);
+    }
+    config.victim = 1;
+    assert_int_equal(run(&config, 0, &result), TROUPE_PEER_LOST);
+    assert_non_null(strstr(troupe_result_error(result),
+                           "rank 1 has left its loop, which had ended well: all ranks must end "
+                           "with the same epoch or report"));
+    troupe_result_free(&result);
+    troupe_arena_reset();
+}
+
 // ---- memory
 
 static long resident_kib(void)
@@ -458,6 +488,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_trainer_without_a_hook_is_refused),
         cmocka_unit_test(test_steps_go_on_where_they_were),
         cmocka_unit_test(test_a_stop_ends_the_loop_between_its_hooks),
+        cmocka_unit_test(test_the_training_may_be_done_at_the_end_of_an_epoch),
         cmocka_unit_test(test_what_a_step_allocates_goes_with_it),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
