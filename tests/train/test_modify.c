@@ -431,6 +431,77 @@ static void test_hooks_are_given_the_values_of_now(void **state)
     troupe_result_free(&result);
 }
 
+// ---- ranks that share a process, and ranks that keep theirs
+
+// Says in its report whether the process is that of an attempt before.
+static troupe_status compare_step(troupe_rank *me, const settings *config)
+{
+    static int first_attempt = -1; // Of this process; of several ranks they all say the same.
+    progress at = {(int)me->epoch + 1};
+    if (first_attempt < 0)
+        first_attempt = me->attempt;
+    TROUPE_TRY(compare(me, config, (int)me->epoch));
+    if (me->rank == me->world - 1 && me->attempt == 0 && me->epoch + 1 == config->dies_at)
+        kill(getpid(), SIGKILL);
+    usleep((useconds_t)config->pause_us);
+    TROUPE_TRY(troupe_commit(progress, me, &at));
+    return troupe_report(me, {"rate", config->rate}, {"length", (double)strlen(config->note)},
+                         {"kept", me->attempt > first_attempt});
+}
+
+static troupe_status plan_from_commit(troupe_rank *me, const settings *config, troupe_plan *plan)
+{
+    progress at = {0};
+    TROUPE_TRY(troupe_restore(progress, me, &at));
+    *plan = (troupe_plan){.epochs = config->epochs, .batches = 1, .epoch = at.epoch};
+    return TROUPE_OK;
+}
+TROUPE_STEPS(shares, settings, .plan = plan_from_commit, .step = compare_step,
+             .live = "rate, note");
+
+// All of them have the same values in each step, wherever they run and whatever befalls them.
+static void modify_all_along(int together, int dies_at)
+{
+    enum { TIMES = 60, RANKS = 4 };
+    settings config = plain();
+    config.pause_us = 100;
+    config.dies_at = dies_at;
+    troupe_job *job;
+    char note[64] = "";
+    troupe_must(troupe_submit(shares, &config, NULL, &job, .ranks = RANKS, .cpus_per_rank = 0.5,
+                              .ranks_per_process = together, .storage = storage,
+                              .keep = TROUPE_NONE, .restarts = dies_at > 0));
+    for (int i = 1; i <= TIMES; i++) {
+        snprintf(note, sizeof note, "%0*d", 1 + i % 60, i);
+        troupe_must(troupe_job_modify(shares, job, note, note));
+        troupe_must(troupe_job_modify(shares, job, rate, i));
+        await_reports(job, reports_of(job) + 1);
+    }
+    await_reports(job, reports_of(job) + 3);
+    troupe_job_stop(job);
+    troupe_result *result = end_of(&job);
+    assert_string_equal(troupe_result_error(result), "");
+    assert_true(troupe_result_metric(result, "rate") == TIMES);
+    assert_true(troupe_result_metric(result, "length") == strlen(note));
+    assert_int_equal(troupe_result_restarts(result), dies_at > 0);
+    assert_int_equal((int)troupe_result_metric(result, "kept"), dies_at > 0); // Rank 0's process.
+    troupe_result_free(&result);
+}
+
+static void test_ranks_that_share_a_process_have_the_same_values(void **state)
+{
+    (void)state;
+    modify_all_along(2, 0);
+    modify_all_along(4, 0);
+}
+
+static void test_ranks_that_keep_their_process_have_the_same_values(void **state)
+{
+    (void)state;
+    modify_all_along(1, 20);
+    modify_all_along(2, 20);
+}
+
 // ---- going on
 
 // A driver of its own, which modifies its run without a pause, from `first` on, and says on a pipe
@@ -663,6 +734,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_queued_job_begins_with_what_it_was_modified_to),
         cmocka_unit_test(test_a_follower_is_told_of_each_change),
         cmocka_unit_test(test_hooks_are_given_the_values_of_now),
+        cmocka_unit_test(test_ranks_that_share_a_process_have_the_same_values),
+        cmocka_unit_test(test_ranks_that_keep_their_process_have_the_same_values),
         cmocka_unit_test(test_after_kill_9_of_the_driver_the_values_hold),
         cmocka_unit_test(test_what_was_accepted_holds_wherever_the_driver_is_killed),
         cmocka_unit_test(test_what_cannot_be_modified_is_said),
