@@ -60,6 +60,7 @@ static void tell_accepted(trp_job *job)
         .reports = job->reports,
         .restarts = job->restarts,
         .elapsed_s = job->earlier_s,
+        .journal = trp_run_journal_end_at(&job->opening.journal),
     };
     job->port.is->accepted(job->port.user, &what);
 }

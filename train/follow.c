@@ -32,6 +32,7 @@ typedef struct item {
 
 struct trp_follow {
     _Atomic int holds;
+    trp_follow *next;
     troupe_job *job; // Held by the thread, and not used by others.
     troupe_follower follower;
     pthread_mutex_t lock;
@@ -148,6 +149,16 @@ void trp_follow_journal(trp_follow *follow, int journal)
     if (follow->journal < 0)
         follow->journal = fcntl(journal, F_DUPFD_CLOEXEC, 0);
     pthread_mutex_unlock(&follow->lock);
+}
+
+void trp_follow_catch_up(trp_follow *follow, off_t from, off_t written, bool lost)
+{
+    pthread_mutex_lock(&follow->lock);
+    follow->behind = from < written;
+    follow->from = from;
+    follow->written = written;
+    follow->lost = lost;
+    unlock_and_wake(follow);
 }
 
 bool trp_follow_has_log(const trp_follow *follow)
@@ -487,7 +498,50 @@ static void *run(void *user)
     return NULL;
 }
 
+// ---- lines of ranks, from elsewhere
+
+static void hold(void *user)
+{
+    trp_follow_hold((trp_follow *)user);
+}
+
+static void release(void *user)
+{
+    trp_follow_release((trp_follow *)user);
+}
+
+static void begin_log(void *user)
+{
+    trp_follow_log_begin((trp_follow *)user);
+}
+
+static void take_lines(void *user, const trp_log_piece *piece)
+{
+    trp_follow_log((trp_follow *)user, piece);
+}
+
+static void end_log(void *user)
+{
+    trp_follow_log_end((trp_follow *)user);
+}
+
+trp_log_sink trp_follow_sink(trp_follow *follow)
+{
+    static const trp_log_sink_class sink = {hold, release, begin_log, take_lines, end_log};
+    return trp_follow_has_log(follow) ? (trp_log_sink){&sink, follow} : (trp_log_sink){0};
+}
+
 // ---- its life
+
+trp_follow *trp_follow_next(const trp_follow *follow)
+{
+    return follow->next;
+}
+
+void trp_follow_chain(trp_follow *follow, trp_follow *next)
+{
+    follow->next = next;
+}
 
 troupe_status trp_follow_start(troupe_job *job, const troupe_follower *follower,
                                trp_follow **follow)

@@ -9,7 +9,7 @@
 #ifndef TRP_FOLLOW_H
 #define TRP_FOLLOW_H
 
-#include <train/log_queue.h>
+#include <train/port.h>
 
 enum { TRP_FOLLOW_WAITING = 4096, TRP_FOLLOW_BYTES = 16 << 20 };
 
@@ -31,6 +31,8 @@ void trp_follow_modified(trp_follow *follow, const troupe_live_event *event, off
                          off_t end);
 // The journal, of which a descriptor is kept.
 void trp_follow_journal(trp_follow *follow, int journal);
+// What lies there from `from` to `written` has happened before it came. `lost`: something does not.
+void trp_follow_catch_up(trp_follow *follow, off_t from, off_t written, bool lost);
 // The run has ended: told after all else.
 void trp_follow_end(trp_follow *follow);
 
@@ -48,6 +50,13 @@ void trp_follow_log_begin(trp_follow *follow);
 void trp_follow_log_end(trp_follow *follow);
 // Lines lie in a rank's log file, or are lost.
 void trp_follow_log(trp_follow *follow, const trp_log_piece *piece);
+
+// Where its lines of ranks come from, if it is told of them: for the job's port.
+trp_log_sink trp_follow_sink(trp_follow *follow);
+// The next one of its job (NULL: none), which is set once, before others know it. Under the lock
+// of the job's handle.
+trp_follow *trp_follow_next(const trp_follow *follow);
+void trp_follow_chain(trp_follow *follow, trp_follow *next);
 
 // It is held by its job and by what else tells it something. Harmless on NULL.
 void trp_follow_hold(trp_follow *follow);

@@ -45,7 +45,7 @@ void trp_handle_release(troupe_job *handle)
     trp_memory_commit_release(handle->commit);
     trp_console_close(handle->console);
     troupe_result_free(&handle->result);
-    trp_follow_release(handle->follow);
+    trp_followers_free(&handle->followers);
     trp_gate_free(handle->gate);
     trp_arena_clear(&handle->arena);
     pthread_cond_destroy(&handle->changed);
@@ -87,7 +87,6 @@ static const char *keep_text(troupe_job *handle, const char *text)
 static void take_accepted(void *user, const trp_accepted *what)
 {
     troupe_job *handle = (troupe_job *)user;
-    trp_path path;
     pthread_mutex_lock(&handle->lock);
     const char *path_text = keep_text(handle, what->path);
     const char *folder_text = keep_text(handle, what->folder);
@@ -98,13 +97,8 @@ static void take_accepted(void *user, const trp_accepted *what)
     handle->ranks = what->ranks;
     handle->elapsed_s = what->elapsed_s;
     trp_handle_show(handle, what);
+    trp_followers_accepted(&handle->followers, what);
     pthread_mutex_unlock(&handle->lock);
-    if (handle->follow && trp_path_make(&path, "%s/journal.jsonl", what->folder) == TROUPE_OK) {
-        int journal = open(path.text, O_RDONLY | O_CLOEXEC);
-        trp_follow_journal(handle->follow, journal);
-        if (journal >= 0)
-            close(journal);
-    }
 }
 
 static void take_progress(void *user, const trp_state_change *what, trp_lines lines)
@@ -118,7 +112,7 @@ static void take_progress(void *user, const trp_state_change *what, trp_lines li
         handle->elapsed_s = what->elapsed_s;
         handle->since_s = what->goes_on ? trp_clock_s() : 0;
         trp_handle_show_state(handle);
-        trp_follow_state(handle->follow, handle->state, lines.start, lines.end);
+        trp_followers_state(&handle->followers, handle->state, lines);
     }
     pthread_mutex_unlock(&handle->lock);
 }
@@ -144,7 +138,7 @@ static void take_report(void *user, int number, double elapsed_s, const troupe_r
         trp_console_report(handle->console, number, elapsed_s, event ? event->metrics : NULL,
                            event ? event->count : 0);
         if (event)
-            trp_follow_report(handle->follow, event, lines.start, lines.end);
+            trp_followers_report(&handle->followers, event, lines);
     }
     pthread_mutex_unlock(&handle->lock);
 }
@@ -154,7 +148,7 @@ static void take_checkpoint(void *user, const troupe_checkpoint_event *event, tr
     troupe_job *handle = (troupe_job *)user;
     pthread_mutex_lock(&handle->lock);
     if (handle->state != TROUPE_JOB_DONE)
-        trp_follow_checkpoint(handle->follow, event, lines.start, lines.end);
+        trp_followers_checkpoint(&handle->followers, event, lines);
     pthread_mutex_unlock(&handle->lock);
 }
 
@@ -163,7 +157,7 @@ static void take_modified(void *user, const troupe_live_event *event, trp_lines 
     troupe_job *handle = (troupe_job *)user;
     pthread_mutex_lock(&handle->lock);
     if (handle->state != TROUPE_JOB_DONE)
-        trp_follow_modified(handle->follow, event, lines.start, lines.end);
+        trp_followers_modified(&handle->followers, event, lines);
     pthread_mutex_unlock(&handle->lock);
 }
 
@@ -187,38 +181,9 @@ static void take_commit(void *user, trp_memory_commit *commit)
     trp_memory_commit_release(before);
 }
 
-static void begin_log(void *user)
-{
-    trp_follow_log_begin((trp_follow *)user);
-}
-
-static void take_lines(void *user, const trp_log_piece *piece)
-{
-    trp_follow_log((trp_follow *)user, piece);
-}
-
-static void end_log(void *user)
-{
-    trp_follow_log_end((trp_follow *)user);
-}
-
-static void hold_log(void *user)
-{
-    trp_follow_hold((trp_follow *)user);
-}
-
-static void release_log(void *user)
-{
-    trp_follow_release((trp_follow *)user);
-}
-
 static trp_log_sink give_logs(void *user)
 {
-    static const trp_log_sink_class follower = {hold_log, release_log, begin_log, take_lines,
-                                                end_log};
-    troupe_job *handle = (troupe_job *)user;
-    bool wanted = trp_follow_has_log(handle->follow);
-    return wanted ? (trp_log_sink){&follower, handle->follow} : (trp_log_sink){0};
+    return trp_followers_sink((troupe_job *)user);
 }
 
 static void take_sentence(void *user, trp_level level, const char *text)
@@ -250,7 +215,7 @@ static void take_end(void *user, const trp_outcome *outcome)
     handle->since_s = 0;
     trp_handle_show_end(handle, outcome);
     pthread_cond_broadcast(&handle->changed);
-    trp_follow_end(handle->follow);
+    trp_followers_end(&handle->followers);
     trp_gate_end(handle->gate);
     pthread_mutex_unlock(&handle->lock);
 }
@@ -489,9 +454,9 @@ static void let_go(troupe_job *handle)
 // Gives the job up from inside its own follower, which is not called again.
 static bool close_in_own_call(troupe_job *handle)
 {
-    bool own = trp_follow_is_caller(handle->follow) || trp_gate_is_caller(handle->gate);
+    bool own = trp_followers_is_caller(&handle->followers) || trp_gate_is_caller(handle->gate);
     if (own) {
-        trp_follow_abandon(handle->follow);
+        trp_followers_abandon(&handle->followers);
         trp_gate_end(handle->gate);
         troupe_job_stop(handle);
         let_go(handle);
@@ -529,7 +494,7 @@ void troupe_job_close(troupe_job **held)
         troupe_job_kill(job, TROUPE_CANCELLED, "the job was closed while it ran");
         (void)await_done(job, -1);
     }
-    trp_follow_await(job->follow);
+    trp_followers_await(&job->followers);
     trp_gate_await(job->gate);
     trp_console_await(job->console);
     await_files(job);

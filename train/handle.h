@@ -12,7 +12,7 @@
 
 #include <pthread.h>
 #include <train/console.h>
-#include <train/follow.h>
+#include <train/followers.h>
 #include <train/gate.h>
 #include <train/job.h>
 
@@ -21,7 +21,6 @@ struct troupe_job {
     trp_arena arena;
     trp_job_spec spec;         // That was submitted.
     const char *path, *folder; // Of the run, and on the machine that runs it.
-    trp_follow *follow;        // What tells the follower; NULL: there is none.
     trp_gate *gate;            // NULL: there is none.
     uint64_t incarnation;      // Of the process when it was submitted.
     int handles;               // Open ones. With the lock of keys.c, as is the next.
@@ -29,7 +28,8 @@ struct troupe_job {
 
     pthread_mutex_t lock;
     pthread_cond_t changed; // State.
-    trp_job *line;          // Held; NULL: not taken on yet, or no handle is open.
+    trp_followers followers;
+    trp_job *line; // Held; NULL: not taken on yet, or no handle is open.
     trp_wishes wishes;
     char why[160];
     troupe_job_state state;

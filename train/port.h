@@ -24,7 +24,8 @@ TROUPE_STRUCT(trp_accepted, (troupe_text, path),
               (troupe_text, folder),          // Of the run, and on its machine.
               (double, cpus), (double, gpus), // That it has once it runs.
               (int, expected_reports), (double, time_limit_s), (int, ranks), (int, reports),
-              (int, restarts), (double, elapsed_s)); // From before.
+              (int, restarts), (double, elapsed_s), // From before.
+              (int64_t, journal));                  // Where what happens from now on lies.
 
 // A change of its state.
 TROUPE_STRUCT(trp_state_change, (int, state), (int, restarts), (int, ranks),

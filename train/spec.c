@@ -201,8 +201,6 @@ const char *trp_spec_differ(const trp_job_spec *one, const trp_job_spec *other,
         char *text = trp_arena_alloc(arena, strlen(option) + 2);
         return text != NULL ? strcat(strcpy(text, "."), option) : option;
     }
-    if (one->gate_first != other->gate_first || one->gate_every != other->gate_every)
-        return ".gate";
     if (texts_differ(one->data_name, other->data_name) || one->data_schema != other->data_schema ||
         bytes_differ(one->data, other->data))
         return ".data";

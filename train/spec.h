@@ -40,7 +40,7 @@ troupe_status trp_spec_config(const trp_job_spec *spec, const troupe_trainer *tr
                               trp_arena *arena, const char **json);
 
 // The first member in which two specs differ, as ".ranks" or "config.rate", in the arena; NULL:
-// they are equal.
+// they are equal. A gate is no part of that: it decides for the job that it was given with.
 const char *trp_spec_differ(const trp_job_spec *one, const trp_job_spec *other,
                             const troupe_trainer *trainer, trp_arena *arena);
 

@@ -88,23 +88,29 @@ static troupe_status hand_over(troupe_job *handle, const submission *asked)
 // What was not submitted. Nothing has been told, and nothing will be.
 static void drop(troupe_job *handle)
 {
-    trp_follow_abandon(handle->follow);
-    trp_follow_end(handle->follow);
+    trp_followers_abandon(&handle->followers);
+    trp_followers_end(&handle->followers);
     trp_gate_end(handle->gate);
     trp_handle_release(handle);
 }
 
 static troupe_status submit_new(troupe_job *handle, submission *asked)
 {
-    TROUPE_TRY(trp_follow_start(handle, &asked->follower, &handle->follow));
+    handle->followers.may_come = asked->options.key != NULL;
+    TROUPE_TRY(trp_follow_start(handle, &asked->follower, &handle->followers.first));
     TROUPE_TRY(hand_over(handle, asked));
     return TROUPE_OK;
 }
 
-static bool follows(const troupe_follower *follower)
+// Another submission of a job that is there: with a follower of its own, if it has one.
+static troupe_status join(troupe_job *found, const troupe_job *asks, const submission *asked)
 {
-    return follower->report || follower->state || follower->checkpoint || follower->log ||
-           follower->modified;
+    if (asks->gate)
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "the job with the key '%s' was submitted before: expected no gate, "
+                           "which is given with the first submission",
+                           asked->options.key);
+    return trp_followers_add(found, &asked->follower);
 }
 
 // Of one with a key: the job that has it already, or a new one. *made becomes the job.
@@ -118,16 +124,12 @@ static troupe_status submit_once(troupe_job **made, submission *asked)
         if (status == TROUPE_OK)
             trp_keys_add(handle);
     } else if (status == TROUPE_OK) {
-        *made = found;
-        if (handle->gate || follows(&asked->follower)) {
-            refused = found;
-            *made = handle;
-            status = troupe_fail(TROUPE_UNSUPPORTED,
-                                 "the job with the key '%s' was submitted before: a follower and "
-                                 "a gate are given with the first submission",
-                                 asked->options.key);
-        } else {
+        status = join(found, handle, asked);
+        if (status == TROUPE_OK) {
+            *made = found;
             drop(handle);
+        } else {
+            refused = found;
         }
     }
     trp_keys_end_submission();

@@ -534,7 +534,9 @@ typedef struct troupe_train_options {
     const troupe_data_given *data;
     // Makes the submission one that can be repeated: while a handle is open on a job with this key
     // (1 to 128 bytes), submitting the same again gives another handle on it, and troupe_job_find
-    // one; a submission that differs is refused. Default: none.
+    // one; a submission that differs is refused. Default: none. A follower of a later submission
+    // is told everything from the beginning, too; each is told until the run has ended or the last
+    // handle is closed. A gate is given with the first submission, else TROUPE_UNSUPPORTED.
     const char *key;
     // Reports that the run is expected to make in all, earlier openings included; default: not
     // known. Only what is shown of it depends on it: how much is left.

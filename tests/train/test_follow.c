@@ -338,8 +338,8 @@ static void test_long_lines_are_read_back(void **state)
     troupe_job *job = trp_handle_create();
     job->path = job->folder = run;
     troupe_must(trp_run_journal_open(run, run, &arena, &history, &journal));
-    troupe_must(trp_follow_start(job, &follower, &job->follow));
-    trp_follow_journal(job->follow, journal.fd);
+    troupe_must(trp_follow_start(job, &follower, &job->followers.first));
+    trp_follow_journal(job->followers.first, journal.fd);
     for (int i = 0; i < METRICS; i++) {
         memset(names[i], 'm', sizeof names[i] - 1);
         names[i][61] = (char)('0' + i / 10);
@@ -357,10 +357,10 @@ static void test_long_lines_are_read_back(void **state)
                                      .ranks = ranks,
                                      .rank_count = WIDE};
         trp_lines lines = trp_run_journal_report(&journal, &event, 0, false);
-        trp_follow_report(job->follow, &event, lines.start, lines.end);
+        trp_follow_report(job->followers.first, &event, lines.start, lines.end);
     }
-    trp_follow_end(job->follow);
-    trp_follow_await(job->follow);
+    trp_follow_end(job->followers.first);
+    trp_follow_await(job->followers.first);
     trp_run_journal_close(&journal);
     assert_int_equal(atomic_load(&self.seen), WIDE_REPORTS);
     assert_false(self.wrong);

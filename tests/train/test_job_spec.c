@@ -432,11 +432,136 @@ static void test_the_same_again_is_the_same_job(void **state)
     assert_non_null(strstr(troupe_last_error()->text, "no job with the key 'one'"));
 }
 
-static void heard(void *user, troupe_job *job, const troupe_report_event *event)
+// What a follower has been told, each kind in its order.
+typedef struct heard {
+    _Atomic int reports;
+    char states[64], checkpoints[512];
+    int lines[2], wrong;
+    bool done;
+} heard;
+
+static void hear_report(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    heard *self = (heard *)user;
+    self->wrong += event->number != atomic_load(&self->reports) + 1 || troupe_job_path(job) == NULL;
+    atomic_store(&self->reports, event->number);
+}
+
+static void hear_state(void *user, troupe_job *job, troupe_job_state state)
+{
+    heard *self = (heard *)user;
+    size_t used = strlen(self->states);
+    (void)job;
+    snprintf(self->states + used, sizeof self->states - used, "%d ", (int)state);
+    self->done = state == TROUPE_JOB_DONE;
+}
+
+static void hear_checkpoint(void *user, troupe_job *job, const troupe_checkpoint_event *event)
+{
+    heard *self = (heard *)user;
+    size_t used = strlen(self->checkpoints);
+    (void)job;
+    snprintf(self->checkpoints + used, sizeof self->checkpoints - used, "%lld ",
+             (long long)event->number);
+}
+
+static void hear_line(void *user, troupe_job *job, const troupe_log_event *event)
+{
+    heard *self = (heard *)user;
+    (void)job;
+    if (event->size > 0 && strncmp(event->text, "chat ", 5) == 0) // Not the library's own.
+        self->wrong += atoi(event->text + 5) != ++self->lines[event->rank];
+}
+
+enum { CHATS = 30, CHAT_RANKS = 2 };
+TROUPE_STRUCT(chat_settings, (troupe_text, folder));
+
+// Half of its reports it makes at once, and the others once that file is there.
+static troupe_status chats(troupe_rank *me, const chat_settings *config)
+{
+    char *go = support_path(config->folder, "go");
+    for (int i = 1; i <= CHATS; i++) {
+        line_model model = {.epoch = i, .note = ""};
+        while (i > CHATS / 2 && !support_exists(go))
+            usleep(1000);
+        printf("chat %d\n", i);
+        fflush(stdout);
+        if (i % 5 == 0)
+            TROUPE_TRY(troupe_save(line_model, me, &model));
+        TROUPE_TRY(troupe_report(me, {"i", i}));
+    }
+    free(go);
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(chats, chat_settings);
+
+static troupe_status submit_chats(const char *folder, heard *user, troupe_job **job)
+{
+    chat_settings config = {folder};
+    troupe_follower follower = {.size = sizeof follower,
+                                .user = user,
+                                .report = hear_report,
+                                .state = hear_state,
+                                .checkpoint = hear_checkpoint,
+                                .log = hear_line};
+    return troupe_submit(chats, &config, &follower, job, .ranks = CHAT_RANKS, .cpus_per_rank = 0.5,
+                         .storage = storage, .name = "followed", .key = "followed");
+}
+
+static troupe_gate_answer go_on(void *user, troupe_job *job, const troupe_report_event *event,
+                                int *ranks)
 {
     (void)user;
     (void)job;
     (void)event;
+    (void)ranks;
+    return TROUPE_GATE_GO_ON;
+}
+
+static bool has_heard_half(void *user)
+{
+    return atomic_load(&((heard *)user)->reports) >= CHATS / 2;
+}
+
+// F18: a follower of a later submission is told everything too, from the beginning.
+static void test_each_submission_may_bring_a_follower(void **state)
+{
+    (void)state;
+    enum { FOLLOWERS = 3 };
+    static heard all[FOLLOWERS];
+    char *folder = support_directory_make(), *go = support_path(folder, "go");
+    troupe_job *jobs[FOLLOWERS], *refused = NULL;
+    troupe_result *result;
+    troupe_must(submit_chats(folder, &all[0], &jobs[0]));
+    assert_true(support_wait_until(has_heard_half, &all[0], SUPPORT_SOON_MS));
+    troupe_must(submit_chats(folder, &all[1], &jobs[1])); // While it runs.
+    assert_true(support_wait_until(has_heard_half, &all[1], SUPPORT_SOON_MS));
+    support_write_file(go, "", 0);
+    troupe_must(troupe_job_wait(jobs[0], SUPPORT_SOON_MS, &result));
+    assert_string_equal(troupe_result_error(result), "");
+    troupe_must(submit_chats(folder, &all[2], &jobs[2])); // When it has ended.
+    troupe_gate gate = {.size = sizeof gate, .decide = go_on};
+    assert_int_equal(troupe_submit(chats, &(chat_settings){folder}, NULL, &refused,
+                                   .ranks = CHAT_RANKS, .cpus_per_rank = 0.5, .storage = storage,
+                                   .name = "followed", .key = "followed", .gate = &gate),
+                     TROUPE_UNSUPPORTED);
+    assert_non_null(strstr(troupe_last_error()->text, "expected no gate"));
+    assert_null(refused);
+    for (int i = 0; i < FOLLOWERS; i++)
+        troupe_job_close(&jobs[i]); // The last one waits for all followers.
+    for (int i = 0; i < FOLLOWERS; i++) {
+        assert_true(all[i].done);
+        assert_int_equal(all[i].wrong, 0);
+        assert_int_equal(atomic_load(&all[i].reports), CHATS);
+        assert_string_equal(all[i].states, all[0].states);
+        assert_string_equal(all[i].checkpoints, all[0].checkpoints);
+        for (int rank = 0; rank < CHAT_RANKS; rank++)
+            assert_int_equal(all[i].lines[rank], CHATS);
+    }
+    assert_string_equal(all[0].checkpoints, "0 1 2 3 4 5 ");
+    troupe_result_free(&result);
+    free(go);
+    support_directory_remove(folder);
 }
 
 #define EXPECT_ANOTHER(member, ...)                                                                \
@@ -464,11 +589,6 @@ static void test_another_job_with_the_key_is_refused(void **state)
     config.note = "another";
     EXPECT_ANOTHER("config.note", .name = "other", .ranks = 2, .cpus_per_rank = 0.5);
     config.note = line_plain(1).note;
-    troupe_follower follower = {.size = sizeof follower, .report = heard};
-    assert_int_equal(
-        SUBMIT(&follower, &other, "two", .name = "other", .ranks = 2, .cpus_per_rank = 0.5),
-        TROUPE_UNSUPPORTED);
-    assert_null(other);
     assert_int_equal(SUBMIT(NULL, &other, "", .name = "other"), TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, "option .key has 0 bytes"));
     troupe_job_close(&job);
@@ -523,6 +643,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_job_runs_for_a_user_in_another_process),
         cmocka_unit_test(test_the_same_again_is_the_same_job),
         cmocka_unit_test(test_another_job_with_the_key_is_refused),
+        cmocka_unit_test(test_each_submission_may_bring_a_follower),
         cmocka_unit_test(test_many_at_once_are_one),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
