@@ -4,12 +4,14 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
+#include <runtime/device/cuda.h>
 #include <train/collective.h>
+#include <train/engine_nccl.h>
 #include <train/serial.h>
 
 const char *trp_operation_text(unsigned operation)
 {
-    static const char *const texts[TRP_OPERATIONS] = {
+    static const char *const texts[] = {
         [TRP_BARRIER] = "troupe_barrier",
         [TRP_ALLREDUCE] = "troupe_allreduce",
         [TRP_REDUCE_SCATTER] = "troupe_reduce_scatter",
@@ -17,8 +19,13 @@ const char *trp_operation_text(unsigned operation)
         [TRP_BROADCAST] = "troupe_broadcast",
         [TRP_SHARED_ALLOC] = "troupe_shared_alloc",
         [TRP_GRADIENTS] = "troupe_gradients",
+        [TRP_ON_DEVICE + TRP_ALLREDUCE] = "troupe_allreduce on devices",
+        [TRP_ON_DEVICE + TRP_REDUCE_SCATTER] = "troupe_reduce_scatter on devices",
+        [TRP_ON_DEVICE + TRP_ALL_GATHER] = "troupe_all_gather on devices",
+        [TRP_ON_DEVICE + TRP_BROADCAST] = "troupe_broadcast on devices",
+        [TRP_ON_DEVICE + TRP_GRADIENTS] = "troupe_gradients on devices",
     };
-    return operation < TRP_OPERATIONS && texts[operation] ? texts[operation] : "?";
+    return operation < sizeof texts / sizeof *texts && texts[operation] ? texts[operation] : "?";
 }
 
 // ---- arguments
@@ -69,10 +76,27 @@ static troupe_status missing(const trp_member *member, trp_operation operation)
 
 // ---- the engine
 
+// Arrays in memory of devices are for the engine that reaches it, which is opened by the first one.
+static troupe_status choose_engine(trp_member *member, const trp_request *what,
+                                   const trp_engine **engine, void **link)
+{
+    *engine = member->engine;
+    *link = member->link;
+    if (what->count == 0 || member->engine->reaches & TRP_REACHES_DEVICE ||
+        !(trp_cuda_holds(what->to) || trp_cuda_holds(what->from)))
+        return TROUPE_OK;
+    *engine = &trp_engine_nccl;
+    if (!member->device)
+        TROUPE_TRY(trp_engine_nccl.open(member, NULL, &member->device));
+    *link = member->device;
+    return TROUPE_OK;
+}
+
 static troupe_status perform(trp_member *member, const trp_request *what, int64_t spin_ns)
 {
-    const trp_engine *engine = member->engine;
-    void *link = member->link;
+    const trp_engine *engine;
+    void *link;
+    TROUPE_TRY(choose_engine(member, what, &engine, &link));
     member->purpose = what->purpose;
     member->engine_spin_ns = spin_ns;
     switch (what->operation) {

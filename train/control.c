@@ -12,6 +12,7 @@
 #include <string.h>
 #include <train/collective.h>
 #include <train/control.h>
+#include <train/engine_nccl.h>
 
 enum { MAGIC = 0x54525043 }; // "TRPC"
 
@@ -155,6 +156,10 @@ void trp_member_leave(trp_member *member, troupe_status status, const char *text
     trp_counter_close(&line->reports);
     trp_collective_end(member, status);
     member->engine->close(member->link);
+    // After the engine by which the others learn that this rank has left: it may take a while.
+    if (member->device)
+        trp_engine_nccl.close(member->device);
+    member->device = NULL;
     if (member->shared)
         trp_shared_end(member->shared);
     member->link = NULL;
@@ -184,6 +189,11 @@ troupe_status trp_member_lost(const trp_member *member, const char *what)
                                ? ", which had ended well: all ranks must end with the same epoch "
                                  "or report"
                                : "");
+    case TRP_END_DEVICE:
+        return troupe_fail(TROUPE_PEER_LOST,
+                           "%s: rank %d says that it failed on the devices, or did not end within "
+                           "%d ms",
+                           what, rank, member->timeout_ms);
     default:
         return troupe_fail(TROUPE_PEER_LOST, "%s: the group is being torn down", what);
     }

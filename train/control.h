@@ -30,17 +30,20 @@ enum {
 
 // Why a group was ended, with the rank that caused it.
 typedef enum trp_end_reason {
-    TRP_END_NONE, // It was not.
-    TRP_END_DIED, // The rank's process is gone, or could not be made.
-    TRP_END_LATE, // The rank did not come to a collective in time.
-    TRP_END_LEFT, // The rank's loop ended while others waited for it.
-    TRP_END_OVER, // The run is torn down.
+    TRP_END_NONE,   // It was not.
+    TRP_END_DIED,   // The rank's process is gone, or could not be made.
+    TRP_END_LATE,   // The rank did not come to a collective in time.
+    TRP_END_LEFT,   // The rank's loop ended while others waited for it.
+    TRP_END_OVER,   // The run is torn down.
+    TRP_END_DEVICE, // A collective on devices failed, or did not end, as the rank says.
 } trp_end_reason;
 
 typedef struct trp_control_line {
     alignas(64)
         trp_counter reports; // That it has entered; closed when the group ends or it leaves.
-    _Atomic uint32_t left;   // 1 + status of the loop's end; released after `text`.
+    // Calls of the library of devices' collectives, of those that all ranks make.
+    _Atomic uint32_t device_steps;
+    _Atomic uint32_t left; // 1 + status of the loop's end; released after `text`.
     char text[TRP_CONTROL_TEXT];
 } trp_control_line;
 
@@ -96,6 +99,7 @@ typedef struct trp_member {
     trp_operation purpose;   // What it is a part of; 0: of nothing.
     int64_t engine_spin_ns;  // As spin_ns.
     trp_shared *shared;      // Memory that its peers reach; NULL: it can have none.
+    void *device;            // Link of the engine for memory of devices; NULL: none was used.
     struct trp_started *row; // Operations that were started; NULL: none.
     int entered;             // The last report that it has entered,
     uint64_t orders;         // and what was ordered then.

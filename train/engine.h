@@ -30,9 +30,11 @@ typedef enum trp_operation {
     TRP_SHARED_ALLOC,
     TRP_GRADIENTS,
     TRP_OPERATIONS,
+    TRP_ON_DEVICE = 16, // Added where the arrays are memory of devices.
 } trp_operation;
 
-// "troupe_allreduce"; "?" for what is none: another process may have written the number.
+// "troupe_allreduce", "troupe_allreduce on devices"; "?" for what is none: another process may have
+// written the number.
 const char *trp_operation_text(unsigned operation);
 
 // Memory that an engine reduces from and sends.

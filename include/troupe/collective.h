@@ -8,6 +8,13 @@
 // usable. If a rank dies, or does not call within the run's .collective_timeout_ms, the operation
 // ends on every rank as TROUPE_PEER_LOST with that rank's number. Results have the same bits on
 // every rank, and for a number of ranks always the same.
+//
+// Arrays may lie in memory of GPUs (troupe/device.h), then on all ranks and all of a rank's on one
+// device: NCCL, which each rank loads for its first such operation, reduces and sends them where
+// they are. TROUPE_UNSUPPORTED: there is no NCCL, or it does not have the operation, which is so
+// for integers of 16 bits and for means of integers. Values are combined in an order of NCCL's own.
+// What was put on CUDA's default stream is done before; what is on other streams, the caller waits
+// for first.
 #ifndef TROUPE_COLLECTIVE_H
 #define TROUPE_COLLECTIVE_H
 

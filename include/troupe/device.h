@@ -31,7 +31,9 @@ TROUPE_BEGIN_C
 // How many devices this process sees, at least 1.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_device_count(int *count);
 
-// Makes a device this thread's, from 0 on. TROUPE_INVALID: there is none of that number.
+// Makes a device this thread's, from 0 on. TROUPE_INVALID: there is none of that number. Ranks that
+// share a process (.ranks_per_process) see the GPUs of all of them, in their order, and choose at
+// the beginning of each hook.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_device_use(int device);
 
 typedef struct troupe_device_info {

@@ -155,6 +155,18 @@ bool trp_cuda_holds(const void *memory)
            kind == TRP_CUDA_MEMORY_DEVICE;
 }
 
+troupe_status trp_cuda_device_of(const char *function, const void *memory, int *device)
+{
+    if (!trp_cuda_holds(memory))
+        return troupe_fail(TROUPE_INVALID,
+                           "%s: the address %p is not one of a device's memory, as the other array "
+                           "is: both must be on the same device",
+                           function, memory);
+    return trp_cuda_ended(trp_cuda.pointer_get(device, (trp_cuda_attribute)TRP_CUDA_DEVICE_ORDINAL,
+                                               (trp_cuda_address)(uintptr_t)memory),
+                          "%s: cuPointerGetAttribute", function);
+}
+
 void trp_cuda_pause(int64_t since_ns)
 {
     int64_t passed_ns = trp_clock_ns() - since_ns;

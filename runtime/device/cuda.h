@@ -30,6 +30,7 @@ enum {
     TRP_CUDA_NO_DEVICE = 100,     // CUDA_ERROR_NO_DEVICE
     TRP_CUDA_NOT_READY = 600,     // CUDA_ERROR_NOT_READY
     TRP_CUDA_MEMORY_TYPE = 2,     // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+    TRP_CUDA_DEVICE_ORDINAL = 9,  // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
     TRP_CUDA_MEMORY_DEVICE = 2,   // CU_MEMORYTYPE_DEVICE
     TRP_CUDA_HOST_PORTABLE = 1,   // CU_MEMHOSTALLOC_PORTABLE
     TRP_CUDA_STREAM_DEFAULT = 0,  // CU_STREAM_DEFAULT
@@ -83,6 +84,9 @@ troupe_status trp_cuda_ended(trp_cuda_result result, const char *format, ...)
 // a look in a process that can have none: it has not used CUDA through this library, and
 // CUDA_VISIBLE_DEVICES, which each rank that was given GPUs has, gives it no device.
 bool trp_cuda_holds(const void *memory);
+
+// The device whose memory it is; TROUPE_INVALID where it is none's.
+troupe_status trp_cuda_device_of(const char *function, const void *memory, int *device);
 
 // Waits until all that was put on the stream is done: TROUPE_TIMED_OUT, or what went wrong on it.
 // Negative: for ever.

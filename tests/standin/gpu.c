@@ -31,7 +31,7 @@ enum {
     OUT_OF_MEMORY = 2,
     NO_CONTEXT = 201,
     NOT_READY = 600,
-    NCCL_INVALID = 4,
+    NCCL_INVALID = 4, // ncclInvalidArgument
     NCCL_IN_PROGRESS = 7,
 };
 
@@ -97,6 +97,7 @@ typedef struct block {
     unsigned char *device, *alias;
     size_t size;
     bool pinned;
+    int home; // The device.
 } block;
 static block blocks[BLOCKS_MAX];
 static size_t taken;
@@ -145,7 +146,8 @@ static int make_block(size_t size, bool pinned, void **address)
     if (alias == MAP_FAILED || device == MAP_FAILED)
         abort();
     close(fd);
-    *made = (block){(unsigned char *)device, (unsigned char *)alias, pages, pinned};
+    *made =
+        (block){(unsigned char *)device, (unsigned char *)alias, pages, pinned, (int)context - 1};
     taken += pinned ? 0 : pages;
     *address = device;
     return SUCCESS;
@@ -181,11 +183,7 @@ typedef struct stream {
 } stream;
 static stream default_stream = {.last = &default_stream.first};
 
-static int advance(work *item)
-{
-    (void)item;
-    return NOT_READY;
-}
+static int advance(work *item); // NOT_READY, or done.
 
 static int progress(stream *on)
 {
@@ -352,9 +350,9 @@ int cuMemFreeHost(void *address)
 int cuPointerGetAttribute(void *value, int attribute, unsigned long long address)
 {
     const block *found = block_of((void *)(uintptr_t)address);
-    if (!begun || found == NULL || attribute != 2)
+    if (!begun || found == NULL || (attribute != 2 && attribute != 9))
         return INVALID;
-    *(unsigned *)value = found->pinned ? 1 : 2;
+    *(int *)value = attribute == 9 ? found->home : found->pinned ? 1 : 2;
     return SUCCESS;
 }
 
@@ -413,5 +411,280 @@ int cuStreamDestroy_v2(void *on)
         free(item);
     }
     free(ended);
+    return SUCCESS;
+}
+
+// ---- NCCL
+
+enum { RANKS_MAX = 16, SLOT = 1 << 20 };
+
+// What the ranks of a communicator share, with two slots for each behind it.
+typedef struct shared {
+    atomic_int present, finalized;
+    atomic_uint arrived[RANKS_MAX], read[RANKS_MAX]; // Collectives.
+} shared;
+
+typedef struct comm {
+    shared *all;
+    int rank, world;
+    unsigned number; // Of the last collective.
+    int asked;       // Since the last call: it is in progress for a while.
+    bool finalizing, aborted;
+} comm;
+
+typedef struct unique_id {
+    char text[128];
+} unique_id;
+
+typedef struct config {
+    size_t size;
+    unsigned magic, version;
+    int blocking;
+} config;
+
+int ncclGetVersion(int *version);
+const char *ncclGetErrorString(int code);
+const char *ncclGetLastError(comm *of);
+int ncclGetUniqueId(unique_id *id);
+int ncclCommInitRankConfig(comm **made, int world, unique_id id, int me, config *how);
+int ncclCommGetAsyncError(comm *of, int *state);
+int ncclCommFinalize(comm *of);
+int ncclCommDestroy(comm *of);
+int ncclCommAbort(comm *of);
+int ncclAllReduce(const void *from, void *to, size_t count, int type, int how, comm *of, void *on);
+int ncclReduceScatter(const void *from, void *to, size_t count, int type, int how, comm *of,
+                      void *on);
+int ncclAllGather(const void *from, void *to, size_t count, int type, comm *of, void *on);
+int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, comm *of, void *on);
+
+static size_t shared_size(int world)
+{
+    return sizeof(shared) + (size_t)world * 2 * SLOT;
+}
+
+static unsigned char *slot_of(const comm *of, int of_rank, unsigned number)
+{
+    return (unsigned char *)(of->all + 1) + ((size_t)of_rank * 2 + (number & 1)) * SLOT;
+}
+
+int ncclGetVersion(int *version)
+{
+    CALLED();
+    *version = atoi(told("STANDIN_NCCL_VERSION", "22809"));
+    return SUCCESS;
+}
+
+const char *ncclGetErrorString(int code)
+{
+    return code == 6 ? "remote process exited or there was a network error" : "stand-in error";
+}
+
+const char *ncclGetLastError(comm *of)
+{
+    (void)of;
+    return "the last error of the stand-in";
+}
+
+int ncclGetUniqueId(unique_id *id)
+{
+    CALLED();
+    int fd = memfd_create("standin", 0); // Open as long as the process is.
+    if (fd < 0 || ftruncate(fd, (off_t)shared_size(RANKS_MAX)) != 0)
+        abort();
+    snprintf(id->text, sizeof id->text, "/proc/%d/fd/%d", (int)getpid(), fd);
+    return SUCCESS;
+}
+
+int ncclCommInitRankConfig(comm **made, int world, unique_id id, int me, config *how)
+{
+    rank = me;
+    CALLED();
+    if (how->magic != 0xcafebeef || how->size < sizeof *how || how->blocking != 0 || context == 0 ||
+        world > RANKS_MAX)
+        return NCCL_INVALID;
+    int fd = open(id.text, O_RDWR | O_CLOEXEC);
+    comm *new = calloc(1, sizeof *new);
+    if (fd < 0 || new == NULL) {
+        free(new);
+        return 2; // A system error: rank 0 is gone.
+    }
+    void *all = mmap(NULL, shared_size(world), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (all == MAP_FAILED)
+        abort();
+    close(fd);
+    *new = (comm){.all = (shared *)all, .rank = me, .world = world};
+    atomic_fetch_add(&new->all->present, 1);
+    *made = new;
+    return NCCL_IN_PROGRESS;
+}
+
+int ncclCommGetAsyncError(comm *of, int *state)
+{
+    const char *told_error = getenv("STANDIN_ASYNC");
+    *state = SUCCESS;
+    if (told_error != NULL && of->number >= (unsigned)atoi(told_error))
+        *state = atoi(strchr(told_error, ':') + 1);
+    else if (of->asked++ < 3 || atomic_load(&of->all->present) < of->world ||
+             (of->finalizing && atomic_load(&of->all->finalized) < of->world))
+        *state = NCCL_IN_PROGRESS;
+    return SUCCESS;
+}
+
+int ncclCommFinalize(comm *of)
+{
+    CALLED();
+    of->finalizing = true;
+    of->asked = 0;
+    atomic_fetch_add(&of->all->finalized, 1);
+    return NCCL_IN_PROGRESS;
+}
+
+static void forget(comm *of)
+{
+    munmap(of->all, shared_size(of->world));
+    of->all = NULL; // The rest stays for the work that is still on a stream.
+    of->aborted = true;
+}
+
+int ncclCommDestroy(comm *of)
+{
+    CALLED();
+    forget(of);
+    return SUCCESS;
+}
+
+int ncclCommAbort(comm *of)
+{
+    CALLED();
+    forget(of);
+    return SUCCESS;
+}
+
+enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST };
+
+static size_t width_of(int type)
+{
+    static const size_t widths[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2};
+    return widths[type];
+}
+
+static int collective(comm *of, void *on, work item, const void *from, void *to)
+{
+    size_t width = width_of(item.element), parts = (size_t)of->world;
+    size_t in = item.count * width * (item.kind == REDUCE_SCATTER ? parts : 1);
+    size_t out = item.count * width * (item.kind == ALL_GATHER ? parts : 1);
+    item.from = bytes_at(from, in);
+    item.to = bytes_at(to, out);
+    bool device = block_of(from) != NULL && block_of(to) != NULL;
+    if (!device || item.from == NULL || item.to == NULL || in > SLOT || width == 2 || of->asked < 3)
+        return NCCL_INVALID; // It also has to be waited for before.
+    item.size = in;
+    item.comm = of;
+    item.number = (int)++of->number;
+    of->asked = 0;
+    put(stream_of(on), item);
+    return NCCL_IN_PROGRESS;
+}
+
+int ncclAllReduce(const void *from, void *to, size_t count, int type, int how, comm *of, void *on)
+{
+    CALLED();
+    work item = {.kind = ALL_REDUCE, .count = count, .element = type, .how = how};
+    return collective(of, on, item, from, to);
+}
+
+int ncclReduceScatter(const void *from, void *to, size_t count, int type, int how, comm *of,
+                      void *on)
+{
+    CALLED();
+    work item = {.kind = REDUCE_SCATTER, .count = count, .element = type, .how = how};
+    return collective(of, on, item, from, to);
+}
+
+int ncclAllGather(const void *from, void *to, size_t count, int type, comm *of, void *on)
+{
+    CALLED();
+    work item = {.kind = ALL_GATHER, .count = count, .element = type};
+    return collective(of, on, item, from, to);
+}
+
+int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, comm *of, void *on)
+{
+    CALLED();
+    work item = {.kind = BROADCAST, .count = count, .element = type, .root = root};
+    return collective(of, on, item, from, to);
+}
+
+// 0: sum, 2: maximum, 3: minimum, 4: mean.
+#define REDUCE(T)                                                                                  \
+    for (size_t i = 0; i < count; i++) {                                                           \
+        T value = ((const T *)slot_of(of, 0, number))[first + i];                                  \
+        for (int other = 1; other < of->world; other++) {                                          \
+            T next = ((const T *)slot_of(of, other, number))[first + i];                           \
+            value = how == 2   ? (next > value ? next : value)                                     \
+                    : how == 3 ? (next < value ? next : value)                                     \
+                               : (T)(value + next);                                                \
+        }                                                                                          \
+        ((T *)to)[i] = how == 4 ? (T)(value / (T)of->world) : value;                               \
+    }
+
+static void reduce(const comm *of, const work *item, size_t first)
+{
+    size_t count = item->count;
+    unsigned number = (unsigned)item->number;
+    int how = item->how;
+    void *to = item->to;
+    switch (item->element) {
+    case 0:
+        REDUCE(int8_t) break;
+    case 1:
+        REDUCE(uint8_t) break;
+    case 2:
+        REDUCE(int32_t) break;
+    case 3:
+        REDUCE(uint32_t) break;
+    case 4:
+        REDUCE(int64_t) break;
+    case 5:
+        REDUCE(uint64_t) break;
+    case 7:
+        REDUCE(float) break;
+    default:
+        REDUCE(double)
+    }
+}
+
+static bool all_at_least(const comm *of, atomic_uint *counts, unsigned number)
+{
+    for (int other = 0; other < of->world; other++)
+        if ((int)(atomic_load(&counts[other]) - number) < 0)
+            return false;
+    return true;
+}
+
+static int advance(work *item)
+{
+    const comm *of = item->comm;
+    unsigned number = (unsigned)item->number;
+    size_t bytes = item->count * width_of(item->element);
+    if (of->aborted)
+        return SUCCESS;
+    if (number >= (unsigned)atoi(told("STANDIN_STUCK", "2000000000")) ||
+        !all_at_least(of, of->all->read, number - 2))
+        return NOT_READY;
+    if (item->state == 0) {
+        memcpy(slot_of(of, of->rank, number), item->from, item->size);
+        atomic_store(&of->all->arrived[of->rank], number);
+        item->state = 1;
+    }
+    if (!all_at_least(of, of->all->arrived, number))
+        return NOT_READY;
+    for (int other = 0; other < of->world && item->kind == ALL_GATHER; other++)
+        memcpy((char *)item->to + (size_t)other * bytes, slot_of(of, other, number), bytes);
+    if (item->kind == BROADCAST)
+        memcpy(item->to, slot_of(of, item->root, number), bytes);
+    else if (item->kind != ALL_GATHER)
+        reduce(of, item, item->kind == REDUCE_SCATTER ? (size_t)of->rank * item->count : 0);
+    atomic_store(&of->all->read[of->rank], number);
     return SUCCESS;
 }
