@@ -85,6 +85,19 @@ static troupe_status spawn_workers(trp_run *run)
     return status;
 }
 
+// What ranks make their data of; nothing where the driver does.
+static trp_data_plan data_plan_of(const trp_job *job)
+{
+    const troupe_data_table *table = job->data_table;
+    if (table == NULL || table->where == TROUPE_IN_DRIVER)
+        return (trp_data_plan){0};
+    return (trp_data_plan){.name = table->name,
+                           .schema = troupe_type_hash(table->source),
+                           .source = {job->data.bytes.data, job->data.bytes.size},
+                           .refs = {job->data.refs, job->data.ref_count},
+                           .share = job->spec.data_share};
+}
+
 static void call_loops(trp_run *run, const trp_buffer *live, uint32_t live_revision)
 {
     trp_job *job = run->job;
@@ -109,6 +122,7 @@ static void call_loops(trp_run *run, const trp_buffer *live, uint32_t live_revis
         .epoch = job->opening.epoch,
         .metadata = job->options.metadata,
         .data = {run->data.items, run->data.count},
+        .data_plan = data_plan_of(job),
         .rank_metrics = job->options.rank_metrics,
         .gate_first = job->spec.gate_first,
         .gate_every = job->spec.gate_every,

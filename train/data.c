@@ -30,6 +30,11 @@ static troupe_status check(const troupe_data_table *table)
         return troupe_fail(TROUPE_INVALID, "data have no name of 1 to %d bytes", NAME_MAX_BYTES);
     if (!table->setup)
         return troupe_fail(TROUPE_INVALID, "data '%s' have no setup", table->name);
+    if ((unsigned)table->where > TROUPE_ON_RANKS)
+        return troupe_fail(TROUPE_INVALID,
+                           "data '%s' are set up in place %d: expected TROUPE_IN_DRIVER or "
+                           "TROUPE_ON_RANKS",
+                           table->name, (int)table->where);
     if (!table->source || table->source->abi != TROUPE_ABI)
         return troupe_fail(TROUPE_INVALID, "data '%s' have no type of their source", table->name);
     return TROUPE_OK;
@@ -42,7 +47,7 @@ troupe_status troupe_data_register(const troupe_data_table *table)
     const void *there;
     TROUPE_TRY(trp_named_add(&tables, table->name, table, &there));
     const troupe_data_table *other = (const troupe_data_table *)there;
-    if (other->setup != table->setup ||
+    if (other->setup != table->setup || other->where != table->where ||
         troupe_type_hash(other->source) != troupe_type_hash(table->source))
         return troupe_fail(TROUPE_EXISTS, "other data have the name '%s'", table->name);
     return TROUPE_OK;
@@ -78,7 +83,7 @@ static int compare(const void *one, const void *other)
 }
 
 troupe_status trp_data_make(const troupe_data_table *table, const troupe_data *about,
-                            const void *source, trp_data_sets *sets)
+                            const void *source, const char *share, trp_data_sets *sets)
 {
     naming now = {.about = *about, .sets = sets};
     current = &now;
@@ -88,7 +93,7 @@ troupe_status trp_data_make(const troupe_data_table *table, const troupe_data *a
     if (sets->count == 0)
         return troupe_fail(TROUPE_INVALID, "it named no set: expected troupe_data_set for each");
     qsort(sets->items, sets->count, sizeof *sets->items, compare);
-    return TROUPE_OK;
+    return share ? trp_data_share(share, sets) : TROUPE_OK;
 }
 
 void trp_data_drop(trp_data_sets *sets)
@@ -184,6 +189,47 @@ troupe_status troupe_data_set(troupe_data *data, const char *key, troupe_ref ref
     return status;
 }
 
+// ---- how they are shared
+
+static bool is_word(const char *text, size_t size, const char *word)
+{
+    return strlen(word) == size && memcmp(text, word, size) == 0;
+}
+
+// Reads "key=split" up to its end.
+static troupe_status share_one(const char *at, size_t size, trp_data_sets *sets)
+{
+    const char *equals = (const char *)memchr(at, '=', size);
+    const char *word = equals ? equals + 1 : at;
+    size_t left = equals ? size - (size_t)(word - at) : 0, key = equals ? (size_t)(equals - at) : 0;
+    bool split = is_word(word, left, "split");
+    if (key == 0 || (!split && !is_word(word, left, "whole")))
+        return troupe_fail(TROUPE_INVALID,
+                           "option .share has '%.*s': expected key=split or key=whole",
+                           size < KEY_MAX_BYTES ? (int)size : KEY_MAX_BYTES, at);
+    for (size_t i = 0; sets && i < sets->count; i++)
+        if (is_word(at, key, sets->items[i].key)) {
+            sets->items[i].split = split;
+            return TROUPE_OK;
+        }
+    return sets ? troupe_fail(TROUPE_INVALID, "option .share has '%.*s', which is none of its sets",
+                              key < KEY_MAX_BYTES ? (int)key : KEY_MAX_BYTES, at)
+                : TROUPE_OK;
+}
+
+troupe_status trp_data_share(const char *share, trp_data_sets *sets)
+{
+    for (const char *at = share; *at;) {
+        at += strspn(at, " ");
+        size_t size = strcspn(at, ","), used = size;
+        while (used > 0 && at[used - 1] == ' ')
+            used--;
+        TROUPE_TRY(share_one(at, used, sets));
+        at += size + (at[size] == ',');
+    }
+    return TROUPE_OK;
+}
+
 // ---- what ranks ask
 
 void trp_data_list(const troupe_text *keys, size_t count, char *out, size_t size)
@@ -235,7 +281,10 @@ troupe_status trp_data_find(const trp_data_set *sets, size_t count, const char *
 
 troupe_shard trp_data_part(const trp_data_set *set, int rank, int world)
 {
-    troupe_shard part = {.data = set->ref, .rows = set->rows, .all = set->rows};
+    troupe_shard part = {.data = set->ref,
+                         .rows = set->rows,
+                         .all = set->rows,
+                         .sharing = set->split ? TROUPE_SPLIT : TROUPE_WHOLE};
     if (!set->split)
         return part;
     int64_t least = set->rows / world, more = set->rows % world;

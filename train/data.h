@@ -7,6 +7,13 @@
 
 TROUPE_STRUCT(trp_data_set, (troupe_text, key), (troupe_ref, ref), (int64_t, rows), (bool, split));
 
+// The setup of a rank: which, and of what. No name: there is none.
+TROUPE_STRUCT(trp_data_plan, (troupe_text, name), (uint64_t, schema), (troupe_bytes, source),
+              (troupe_array_troupe_ref, refs), (troupe_text, share));
+
+// Sets as a loop has them: their references are lent.
+TROUPE_STRUCT(trp_lent_sets, (troupe_array_trp_data_set, sets));
+
 // With a hold of each object. Zeroed: none.
 typedef struct trp_data_sets {
     trp_arena arena;
@@ -16,10 +23,13 @@ typedef struct trp_data_sets {
 
 // The data of that name whose source has that schema hash. NULL with the last error set.
 const troupe_data_table *trp_data_table_find(const char *name, uint64_t schema);
-// Calls the setup on this thread, and has what it names in *sets, on failure too. TROUPE_INVALID
-// also: it named nothing.
+// Calls the setup on this thread, and has what it names in *sets, on failure too, shared as `share`
+// says (NULL: as the setup does). TROUPE_INVALID also: it named nothing, or nothing of a name
+// there.
 troupe_status trp_data_make(const troupe_data_table *table, const troupe_data *about,
-                            const void *source, trp_data_sets *sets);
+                            const void *source, const char *share, trp_data_sets *sets);
+// Whether a text of .share is one; `sets`, where it is not NULL, are shared so then.
+troupe_status trp_data_share(const char *share, trp_data_sets *sets);
 // Lets all go; may be called again.
 void trp_data_drop(trp_data_sets *sets);
 // Their keys in the arena, by name. NULL with 0 sets, or no memory.

@@ -80,13 +80,16 @@ troupe_status trp_spec_make(const troupe_trainer *trainer, const trp_packed *con
     return take_metadata(&spec->options, arena);
 }
 
-troupe_status trp_spec_set_data(trp_job_spec *spec, const troupe_data_table *table,
+troupe_status trp_spec_set_data(trp_job_spec *spec, const troupe_data_given *given,
                                 const trp_packed *source, trp_arena *arena)
 {
     size_t size = source->bytes.size;
+    const troupe_data_table *table = given->table;
     void *copy = trp_arena_alloc(arena, size + 1);
-    if (copy == NULL)
+    char *share = given->share ? trp_arena_alloc(arena, strlen(given->share) + 1) : NULL;
+    if (copy == NULL || (given->share && !share))
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the data of a job");
+    spec->data_share = share ? strcpy(share, given->share) : NULL;
     if (size > 0)
         memcpy(copy, source->bytes.data, size);
     spec->data_name = table->name;
@@ -202,7 +205,7 @@ const char *trp_spec_differ(const trp_job_spec *one, const trp_job_spec *other,
         return text != NULL ? strcat(strcpy(text, "."), option) : option;
     }
     if (texts_differ(one->data_name, other->data_name) || one->data_schema != other->data_schema ||
-        bytes_differ(one->data, other->data))
+        bytes_differ(one->data, other->data) || texts_differ(one->data_share, other->data_share))
         return ".data";
     return NULL;
 }

@@ -16,6 +16,7 @@ TROUPE_STRUCT(trp_job_spec, (int, version),
               (int, gate_every),        // The reports that a gate decides on; 0: none.
               (troupe_text, data_name), // What the run learns from; NULL: nothing.
               (uint64_t, data_schema), (troupe_bytes, data), // The source, packed,
+              (troupe_text, data_share),
               (size_t, data_ref_count)); // with references after those of the config.
 
 // The spec of a submission. It points into the arena, and to the texts of the options.
@@ -24,7 +25,7 @@ troupe_status trp_spec_make(const troupe_trainer *trainer, const trp_packed *con
                             const troupe_train_options *options, trp_arena *arena,
                             trp_job_spec *spec);
 // Adds the data that the run learns from. TROUPE_NO_MEMORY.
-troupe_status trp_spec_set_data(trp_job_spec *spec, const troupe_data_table *table,
+troupe_status trp_spec_set_data(trp_job_spec *spec, const troupe_data_given *given,
                                 const trp_packed *source, trp_arena *arena);
 // The bytes are added. TROUPE_NO_MEMORY.
 troupe_status trp_spec_pack(const trp_job_spec *spec, trp_buffer *out);

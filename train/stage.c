@@ -41,7 +41,7 @@ bool trp_stage_is_there(const trp_job *job, trp_stage_kind kind)
     const troupe_stages *stages = stages_of(job->trainer);
     switch (kind) {
     case TRP_STAGE_DATA:
-        return job->data_table != NULL;
+        return job->data_table != NULL && job->data_table->where == TROUPE_IN_DRIVER;
     case TRP_STAGE_SETUP:
         return stages->setup != NULL;
     case TRP_STAGE_START:
@@ -111,8 +111,9 @@ static troupe_status make_data(trp_stage *stage, const void *source)
         .metadata = job->options.metadata,
         .ranks = job->world,
         .attempt = stage->plan.attempt,
+        .rank = -1,
     };
-    return trp_data_make(job->data_table, &about, source, &stage->data);
+    return trp_data_make(job->data_table, &about, source, job->spec.data_share, &stage->data);
 }
 
 // The references in what it is given are the job's: this stage is lent them.

@@ -5,6 +5,7 @@
 #include <runtime/base/require.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
+#include <train/data.h>
 #include <train/keys.h>
 
 typedef struct submission {
@@ -24,9 +25,11 @@ static troupe_status take_data(troupe_job *handle, const troupe_data_given *give
         return troupe_fail(TROUPE_INVALID, "option .data has no table or no source: expected "
                                            "troupe_data_with(name, &source)");
     TROUPE_TRY(troupe_data_register(given->table));
+    if (given->share)
+        TROUPE_TRY(trp_data_share(given->share, NULL));
     snprintf(what, sizeof what, "the source of data '%s'", given->table->name);
     TROUPE_TRY(trp_packed_take(&asked->data, given->table->source, what, given->source));
-    return trp_spec_set_data(&handle->spec, given->table, &asked->data, &handle->arena);
+    return trp_spec_set_data(&handle->spec, given, &asked->data, &handle->arena);
 }
 
 // Puts what is asked for into the handle, so that nothing of the caller's is needed after the

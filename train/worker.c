@@ -41,7 +41,10 @@ typedef struct trp_loop {
     trp_saver saver;
     trp_staged staged;
     bool stopped;
-    trp_buffer value; // What it returns, packed; empty: nothing.
+    trp_data_sets data; // That it has made itself,
+    trp_lent_sets sets; // and those that its loop asks for,
+    uint64_t sets_lent; // with references to the first.
+    trp_buffer value;   // What it returns, packed; empty: nothing.
     uint64_t value_schema;
     trp_alive *alive;
     const void *config;
@@ -163,6 +166,45 @@ static troupe_status take_live(loop *it)
     return status;
 }
 
+// A loop may read its sets as often as it likes: reading consumes no reference that is lent.
+static troupe_status lend_data(loop *it)
+{
+    size_t size = it->data.count * sizeof *it->data.items;
+    trp_shape shape = trp_shape_of(&troupe_type_trp_lent_sets);
+    void *copy = troupe_arena_alloc(size);
+    if (!copy)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the data of rank %d", it->task->rank);
+    it->sets.sets = (troupe_array_trp_data_set){memcpy(copy, it->data.items, size), it->data.count};
+    return trp_refs_borrow(&shape, &it->sets, &it->sets_lent);
+}
+
+// The setup of data that runs on ranks.
+static troupe_status make_data(loop *it)
+{
+    void *source;
+    const trp_task *task = it->task;
+    const trp_data_plan *plan = &task->data_plan;
+    if (!plan->name)
+        return TROUPE_OK;
+    const troupe_data_table *table = trp_data_table_find(plan->name, plan->schema);
+    if (!table)
+        return troupe_last_error()->status;
+    TROUPE_TRY(trp_config_read(table->source, "the source of data", plan->source, plan->refs.items,
+                               plan->refs.count, &source));
+    troupe_data about = {.path = task->run,
+                         .metadata = task->metadata,
+                         .ranks = task->world,
+                         .attempt = task->attempt,
+                         .rank = task->rank};
+    troupe_status status = trp_data_make(table, &about, source, plan->share, &it->data);
+    if (status == TROUPE_OK)
+        return lend_data(it);
+    const troupe_error *last = troupe_last_error();
+    if (last->status != status)
+        (void)troupe_fail(status, "%s", troupe_strerror(status));
+    return trp_error_prefix("setup of data '%s' failed", table->name);
+}
+
 static troupe_status find_trainer(loop *it)
 {
     const trp_task *task = it->task;
@@ -174,7 +216,7 @@ static troupe_status find_trainer(loop *it)
                                task->refs.items, task->refs.count, &config));
     TROUPE_TRY(begin_live(it, config));
     it->config = config;
-    return TROUPE_OK;
+    return make_data(it);
 }
 
 static troupe_status loop_over(loop *it, troupe_status status)
@@ -300,6 +342,8 @@ static troupe_status close_loop(loop *it, troupe_status status, trp_worker_end *
         .status = (int)status, .text = troupe_arena_text(text), .stopped = it->stopped};
     status = status == TROUPE_OK ? hand_over(it, end) : TROUPE_OK;
     trp_buffer_free(&it->value);
+    trp_refs_return(it->sets_lent);
+    trp_data_drop(&it->data);
     trp_arena_clear(&it->live_arena);
     return status;
 }
@@ -755,7 +799,9 @@ troupe_status troupe_data_shard(troupe_rank *me, const char *key, troupe_shard *
     loop *it;
     const trp_data_set *set;
     TROUPE_TRY(loop_of(me, "troupe_data_shard", &it));
-    TROUPE_TRY(trp_data_find(it->task->data.items, it->task->data.count, key, &set));
+    const troupe_array_trp_data_set *sets =
+        it->task->data_plan.name ? &it->sets.sets : &it->task->data;
+    TROUPE_TRY(trp_data_find(sets->items, sets->count, key, &set));
     *shard = trp_data_part(set, it->task->rank, it->task->world);
     return TROUPE_OK;
 }

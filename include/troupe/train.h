@@ -339,6 +339,7 @@ typedef struct troupe_data {
     const char *metadata; // The run's .metadata as canonical JSON; NULL: it has none.
     int ranks;            // Of the group that the data are for.
     int attempt;          // 0 for the first group, then the number of restarts so far.
+    int rank;             // On which it runs; -1: in the driver.
 } troupe_data;
 
 // How the ranks share a set.
@@ -348,19 +349,30 @@ typedef enum troupe_sharing {
     TROUPE_WHOLE,         // Each rank has all of it.
 } troupe_sharing;
 
+// Where a setup of data runs.
+typedef enum troupe_where {
+    TROUPE_IN_DRIVER, // Once for each group: what it names, all ranks are given.
+    TROUPE_ON_RANKS,  // On each rank, of its own: what it names, that rank alone has.
+} troupe_where;
+
 // A source of data: static, made by TROUPE_DATA.
 typedef struct troupe_data_table {
     uint32_t abi; // TROUPE_ABI
     const char *name;
     const troupe_type *source;
     troupe_status (*setup)(troupe_data *data, const void *source);
-    const void *reserved_[3];
+    troupe_where where;
+    const void *reserved_[2];
 } troupe_data_table;
 
 // What troupe_data_with makes.
 typedef struct troupe_data_given {
     const troupe_data_table *table;
     const void *source;
+    // How ranks share some of the sets, whatever the setup says: "valid=split, test=whole"; NULL:
+    // as that says.
+    const char *share;
+    int unused_;
 } troupe_data_given;
 
 // TROUPE_DATA(digits, digits_source, setup_digits): data of that name, which are made of a source
@@ -369,25 +381,37 @@ typedef struct troupe_data_given {
 // before its processes are started. It names the sets by troupe_data_set, at least one; references
 // in the source are lent to it. A failure ends the run with its text. If the run is ended by force
 // meanwhile, the thread is left to itself.
-#define TROUPE_DATA(name, T, setup_)                                                               \
-    typedef T troupe_source_##name;                                                                \
-    static troupe_status troupe_data_setup_##name(troupe_data *troupe_data_,                       \
-                                                  const void *troupe_source_)                      \
+//
+// TROUPE_DATA(digits, digits_source, setup_digits, .where = TROUPE_ON_RANKS): the setup is called
+// in each rank instead, before its rank_setup and its loop, and names the sets of that rank: of a
+// split one it still has its part alone. A failure is one of the rank. What its sets are called is
+// not known to the run, and not compared when that goes on.
+#define TROUPE_DATA(...) TROUPE_DATA_(__VA_ARGS__, .reserved_ = {NULL})
+#define TROUPE_DATA_(D, T, setup_, ...)                                                            \
+    typedef T troupe_source_##D;                                                                   \
+    static troupe_status troupe_data_setup_##D(troupe_data *troupe_data_,                          \
+                                               const void *troupe_source_)                         \
     {                                                                                              \
-        return setup_(troupe_data_, (const troupe_source_##name *)troupe_source_);                 \
+        return setup_(troupe_data_, (const troupe_source_##D *)troupe_source_);                    \
     }                                                                                              \
-    static const troupe_data_table troupe_data_table_##name = {                                    \
-        TROUPE_ABI, #name, &troupe_type_##T, troupe_data_setup_##name, {NULL}};                    \
-    __attribute__((constructor)) static void troupe_register_data_##name(void)                     \
+    static const troupe_data_table troupe_data_table_##D = {.abi = TROUPE_ABI,                     \
+                                                            .name = #D,                            \
+                                                            .source = &troupe_type_##T,            \
+                                                            .setup = troupe_data_setup_##D,        \
+                                                            __VA_ARGS__};                          \
+    __attribute__((constructor)) static void troupe_register_data_##D(void)                        \
     {                                                                                              \
-        (void)troupe_data_register(&troupe_data_table_##name);                                     \
+        (void)troupe_data_register(&troupe_data_table_##D);                                        \
     }                                                                                              \
-    _Static_assert(sizeof(troupe_source_##name) > 0, #T)
+    _Static_assert(sizeof(troupe_source_##D) > 0, #T)
 
-// For the option .data: data of that name, of *source, which is copied by the submission.
-#define troupe_data_with(name, source_)                                                            \
-    (&(const troupe_data_given){&troupe_data_table_##name,                                         \
-                                TROUPE_POINTER(const troupe_source_##name, source_)})
+// For the option .data: data of that name, of *source, which is copied by the submission:
+// troupe_data_with(digits, &source), or with .share.
+#define troupe_data_with(...) TROUPE_DATA_WITH_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_DATA_WITH_(D, source_, ...)                                                         \
+    (&(const troupe_data_given){.table = &troupe_data_table_##D,                                   \
+                                .source = TROUPE_POINTER(const troupe_source_##D, source_),        \
+                                __VA_ARGS__})
 
 // Makes data known under their name; TROUPE_DATA does it before main. Errors as those of
 // troupe_class_register.
@@ -408,7 +432,8 @@ typedef struct troupe_shard {
     troupe_ref data; // The whole set; lent as long as the loop runs, however often it is read.
     int64_t first;
     int64_t rows;
-    int64_t all; // Rows of the whole set.
+    int64_t all;            // Rows of the whole set.
+    troupe_sharing sharing; // TROUPE_SPLIT or TROUPE_WHOLE.
 } troupe_shard;
 
 // In a loop: sets *shard to this rank's part of the run's set with that key. TROUPE_NOT_FOUND lists

@@ -100,6 +100,30 @@ static troupe_status setup_numbers(troupe_data *data, const number_source *sourc
 }
 TROUPE_DATA(numbers, number_source, setup_numbers);
 
+// On each rank: 10 numbers that begin with the rank's hundred.
+static troupe_status setup_own(troupe_data *data, const number_source *source)
+{
+    char line[64];
+    int64_t seven;
+    snprintf(line, sizeof line, "own %d of %d in %d %d\n", data->rank, data->ranks, (int)getpid(),
+             data->attempt);
+    note(source->folder, "log", line);
+    if (!support_exists(data->path))
+        return TROUPE_FAILED;
+    if (source->does == FAILS && data->rank == 1)
+        return troupe_fail(TROUPE_IO, "the digits are not on this disk");
+    if (source->does == NAMES_NONE)
+        return TROUPE_OK;
+    TROUPE_TRY(troupe_get(int64_t, troupe_ref_keep(source->weights), &seven));
+    int64_t *numbers = troupe_arena_alloc(10 * sizeof *numbers);
+    for (int i = 0; i < 10; i++)
+        numbers[i] = 100 * data->rank + i;
+    troupe_ref all = troupe_put_bytes(numbers, 10 * sizeof *numbers);
+    TROUPE_TRY(troupe_data_set(data, "valid", troupe_put(int64_t, &seven), 1, TROUPE_WHOLE));
+    return troupe_data_set(data, "train", all, 10, TROUPE_SHARE_BY_NAME);
+}
+TROUPE_DATA(own, number_source, setup_own, .where = TROUPE_ON_RANKS);
+
 static troupe_status read_part(troupe_rank *me, const number_settings *config)
 {
     char name[32], line[64];
@@ -125,7 +149,8 @@ static troupe_status read_other(troupe_rank *me, const number_settings *config)
     TROUPE_TRY(troupe_data_shard(me, config->other, &whole));
     for (int i = 0; i < 2; i++) { // It is lent.
         TROUPE_TRY(troupe_get(int64_t, whole.data, &number));
-        if (number != 7 || whole.first != 0 || whole.rows != 1 || whole.all != 1)
+        if (number != 7 || whole.first != 0 || whole.rows != 1 || whole.all != 1 ||
+            whole.sharing != TROUPE_WHOLE)
             return troupe_fail(TROUPE_FAILED, "'%s' is not whole", config->other);
     }
     return TROUPE_OK;
@@ -334,9 +359,10 @@ static void test_a_set_that_is_none_is_named(void **state)
     assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
     number_settings config = {0};
     troupe_result *result = NULL;
-    assert_int_equal(troupe_train(sum, &config, &result, .storage = storage,
-                                  .data = &(troupe_data_given){&troupe_data_table_numbers, NULL}),
-                     TROUPE_INVALID);
+    assert_int_equal(
+        troupe_train(sum, &config, &result, .storage = storage,
+                     .data = &(troupe_data_given){.table = &troupe_data_table_numbers}),
+        TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, "option .data has no table or no source"));
     troupe_data_table table = troupe_data_table_numbers;
     table.setup = NULL;
@@ -420,6 +446,100 @@ static void test_ranks_have_their_parts(void **state)
     assert_int_equal(troupe_train(sum, &of.config, &of.result, .storage = storage),
                      TROUPE_NOT_FOUND);
     assert_error(&of, "there is no data set 'train': the run has no .data");
+    close_scene(&of);
+}
+
+static troupe_status run_own(scene *of, int ranks, int restarts, const char *share)
+{
+    troupe_result_free(&of->result);
+    return troupe_train(sum, &of->config, &of->result, .ranks = ranks, .restarts = restarts,
+                        .storage = storage,
+                        .data = troupe_data_with(own, &of->source, .share = share));
+}
+
+static void assert_parts(const scene *of, int ranks, const char *const *parts)
+{
+    for (int rank = 0; rank < ranks; rank++) {
+        char name[32];
+        snprintf(name, sizeof name, "part_%d", rank);
+        char *text = read_file(of->folder, name);
+        assert_string_equal(text, parts[rank]);
+        free(text);
+    }
+}
+
+// F19: a setup runs on each rank where it says so, once an attempt, and names sets of that rank.
+static void test_a_setup_may_run_on_each_rank(void **state)
+{
+    (void)state;
+    scene of = open_scene(10);
+    of.config.other = "valid";
+    of.config.dies = true;
+    of.source.weights = troupe_put(int64_t, &(int64_t){7});
+    assert_int_equal(run_own(&of, 3, 1, NULL), TROUPE_OK);
+    assert_int_equal(troupe_result_restarts(of.result), 1);
+    static const char *const parts[] = {"0\n1\n2\n3\n", "104\n105\n106\n", "207\n208\n209\n"};
+    assert_parts(&of, 3, parts);
+    assert_int_equal(lines_of(of.folder, "log", "own"), 6);
+    char driver[32], *text = read_file(troupe_result_path(of.result), "run.json");
+    snprintf(driver, sizeof driver, "in %d ", (int)getpid());
+    assert_int_equal(lines_of(of.folder, "log", driver), 0);
+    assert_int_equal(lines_of(of.folder, "log", "own 1 of 3"), 2);
+    assert_non_null(strstr(text, "\"name\": \"own\""));
+    free(text);
+    of.config.dies = false;
+    of.source.does = FAILS;
+    assert_int_equal(run_own(&of, 2, 0, NULL), TROUPE_IO);
+    assert_error(&of, "setup of data 'own' failed: the digits are not on this disk");
+    of.source.does = NAMES_NONE;
+    assert_int_equal(run_own(&of, 1, 0, NULL), TROUPE_INVALID);
+    assert_error(&of, "setup of data 'own' failed: it named no set");
+    of.source.does = NOTHING;
+    of.config.other = "test";
+    assert_int_equal(run_own(&of, 1, 0, NULL), TROUPE_NOT_FOUND);
+    assert_error(&of, "there is no data set 'test': the run has train, valid");
+    troupe_ref_drop(of.source.weights);
+    close_scene(&of);
+    assert_true(support_wait_until(store_is_empty, NULL, SUPPORT_SOON_MS));
+    troupe_data_table table = troupe_data_table_own;
+    table.where = (troupe_where)2;
+    assert_int_equal(troupe_data_register(&table), TROUPE_INVALID);
+    table.where = TROUPE_IN_DRIVER;
+    assert_int_equal(troupe_data_register(&table), TROUPE_EXISTS);
+}
+
+// D09: a run says how its sets are shared, whatever their setup says; a rank is told.
+static void test_a_run_says_how_its_sets_are_shared(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *share, *told;
+    } wrong[] = {
+        {"train", "option .share has 'train': expected key=split or key=whole"},
+        {"train=all", "option .share has 'train=all': expected"},
+        {"=split", "option .share has '=split': expected"},
+        {"train=whole,", NULL},
+        {"valid=whole, test=split", "option .share has 'test', which is none of its sets"},
+    };
+    static const char *const all[] = {"0\n1\n2\n", "0\n1\n2\n"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        scene of = open_scene(3);
+        of.source.other = of.config.other = "valid";
+        troupe_status status =
+            troupe_train(sum, &of.config, &of.result, .ranks = 2, .storage = storage,
+                         .data = troupe_data_with(numbers, &of.source, .share = wrong[i].share));
+        assert_int_equal(status, wrong[i].told ? TROUPE_INVALID : TROUPE_OK);
+        if (wrong[i].told)
+            assert_error(&of, wrong[i].told);
+        else
+            assert_parts(&of, 2, all);
+        close_scene(&of);
+    }
+    scene of = open_scene(0);
+    of.source.weights = troupe_put(int64_t, &(int64_t){7});
+    assert_int_equal(run_own(&of, 1, 0, "test=split"), TROUPE_INVALID);
+    assert_error(&of, "which is none of its sets");
+    troupe_ref_drop(of.source.weights);
     close_scene(&of);
 }
 
@@ -526,6 +646,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_run_is_ended_during_the_setup_of_its_data),
         cmocka_unit_test(test_parts_are_together_the_whole),
         cmocka_unit_test(test_ranks_have_their_parts),
+        cmocka_unit_test(test_a_setup_may_run_on_each_rank),
+        cmocka_unit_test(test_a_run_says_how_its_sets_are_shared),
         cmocka_unit_test(test_steps_read_data_and_objects_in_each_batch),
         cmocka_unit_test(test_a_run_that_goes_on_needs_its_data),
         cmocka_unit_test(test_other_data_need_force),
