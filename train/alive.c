@@ -227,7 +227,8 @@ troupe_status trp_alive_begin(trp_alive *alive, int64_t *epoch, int wait_ms)
     return TROUPE_OK;
 }
 
-int trp_alive_driver(const char *run)
+// As holder_of; where the byte is DRIVER it may be this process.
+static int holder_at(const char *run, off_t byte)
 {
     trp_path path;
     if (trp_path_make(&path, "%s/alive", run) != TROUPE_OK)
@@ -235,13 +236,18 @@ int trp_alive_driver(const char *run)
     pthread_mutex_lock(&table.lock);
     trp_alive *there = find(path.text);
     int fd = there != NULL ? there->fd : open(path.text, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-    int pid = fd >= 0 ? (int)holder_of(fd, DRIVER) : 0;
-    if (pid == 0 && there != NULL && !there->cleans) // The lock is this process's own.
+    int pid = fd >= 0 ? (int)holder_of(fd, byte) : 0;
+    if (byte == DRIVER && pid == 0 && there != NULL && !there->cleans)
         pid = (int)getpid();
     if (there == NULL && fd >= 0)
         close(fd);
     pthread_mutex_unlock(&table.lock);
     return pid;
+}
+
+int trp_alive_driver(const char *run)
+{
+    return holder_at(run, DRIVER);
 }
 
 troupe_status trp_alive_check(const trp_alive *alive, const char *run)
@@ -294,6 +300,17 @@ troupe_status trp_alive_join(const char *run, int64_t epoch, trp_alive **alive)
     troupe_status status = join(run, path.text, epoch, alive);
     pthread_mutex_unlock(&table.lock);
     return status;
+}
+
+int trp_alive_guard(const char *file)
+{
+    int fd = open(file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC); // Stays open.
+    return fd >= 0 && set_lock(fd, F_RDLCK, RANKS) == 0 ? 0 : errno;
+}
+
+bool trp_alive_has_ranks(const char *run)
+{
+    return holder_at(run, RANKS) != 0;
 }
 
 void trp_alive_leave(trp_alive **held)

@@ -9,6 +9,7 @@
 #ifndef TRP_ALIVE_H
 #define TRP_ALIVE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <troupe/status.h>
 
@@ -34,6 +35,12 @@ troupe_status trp_alive_check(const trp_alive *alive, const char *run);
 // Joins the run as a rank of that epoch. TROUPE_PEER_LOST: another driver has the run;
 // TROUPE_NOT_FOUND, TROUPE_IO, TROUPE_NO_MEMORY.
 troupe_status trp_alive_join(const char *run, int64_t epoch, trp_alive **alive);
+
+// In a process that was forked from a rank's and has other descriptors: locks the file `alive` as a
+// rank does, until the process ends. Allocates nothing. An errno, or 0.
+int trp_alive_guard(const char *file);
+// Whether a rank runs in another process, or what it has left there.
+bool trp_alive_has_ranks(const char *run);
 
 // Lets go, and clears *alive. Harmless on NULL.
 void trp_alive_leave(trp_alive **alive);

@@ -109,6 +109,8 @@ static void call_loops(trp_run *run, const trp_buffer *live, uint32_t live_revis
         .timeout_ms = job->options.collective_timeout_ms,
         .keep = job->options.keep,
         .checkpoint_every = job->options.checkpoint_every,
+        .restarts = job->options.restarts,
+        .cpus = job->options.cpus_per_rank,
         .trainer = job->trainer->name,
         .schema = troupe_type_hash(job->trainer->config),
         .config = {job->config.bytes.data, job->config.bytes.size},

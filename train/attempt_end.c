@@ -147,9 +147,32 @@ static void rank_lost(trp_run *run, int rank)
 
 // ---- processes that were killed
 
+enum { LONGEST_MS = 10000 };
+
+// Waits for what was killed. False: it is looked for again; else there is no memory to wait, and it
+// is taken to have ended.
+static bool wait_on(trp_run *run, trp_run_next next)
+{
+    enum { LOOK_MS = 2 };
+    run->next =
+        trp_run_remind_after(LOOK_MS, run->attempt, TRP_ENDED_PROCESSES) ? next : TRP_NEXT_NONE;
+    return run->next == TRP_NEXT_NONE;
+}
+
+// The same of programs of ranks, whose guards are ranks to who looks at the run's lock.
+static bool programs_are_gone(trp_run *run, trp_run_next next, int64_t now_ms)
+{
+    if (trp_runtime_is_lost() || !trp_alive_has_ranks(run->job->folder))
+        return true;
+    if (now_ms - run->waits_ms <= LONGEST_MS)
+        return wait_on(run, next);
+    trp_log(TRP_WARN, "a program of %s was killed %d s ago and has not ended", run->job->path,
+            LONGEST_MS / 1000);
+    return true;
+}
+
 bool trp_attempt_are_gone(trp_run *run, trp_run_next next)
 {
-    enum { LOOK_MS = 2, LONGEST_MS = 10000 };
     int64_t now_ms = trp_clock_ms();
     if (run->next != next)
         run->waits_ms = now_ms;
@@ -169,12 +192,9 @@ bool trp_attempt_are_gone(trp_run *run, trp_run_next next)
             return true;
         }
         trp_attempt_kill_again(run);
-        // Where there is no memory to wait, it is taken to have ended.
-        run->next =
-            trp_run_remind_after(LOOK_MS, run->attempt, TRP_ENDED_PROCESSES) ? next : TRP_NEXT_NONE;
-        return run->next == TRP_NEXT_NONE;
+        return wait_on(run, next);
     }
-    return true;
+    return programs_are_gone(run, next, now_ms);
 }
 
 // ---- the end of an attempt

@@ -262,6 +262,12 @@ int trp_member_stop_at(const trp_member *member)
     return known ? (int)control->stop_at : 0;
 }
 
+bool trp_member_stops_unreported(const trp_member *member, int first_report)
+{
+    uint64_t word = atomic_load(&member->control->orders); // The highest stays as it was then.
+    return word & STOP && highest_of(word) < (uint32_t)first_report;
+}
+
 bool trp_member_live(trp_member *member, const void **data, size_t *size)
 {
     const trp_control *control = member->control;

@@ -124,6 +124,9 @@ typedef enum trp_report_turn {
 troupe_status trp_member_report(trp_member *member, int number, trp_report_turn *turn);
 // The last report, if all ranks know it that have entered as many as this one; else 0.
 int trp_member_stop_at(const trp_member *member);
+// Whether a stop is ordered, and was before any rank had entered a report; the first one is that
+// number. The same on all ranks.
+bool trp_member_stops_unreported(const trp_member *member, int first_report);
 // The live values that take effect with the report that was entered last, if newer ones do: to be
 // copied before the coordinator is told of that report.
 bool trp_member_live(trp_member *member, const void **data, size_t *size);

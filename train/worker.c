@@ -563,6 +563,20 @@ troupe_status trp_worker_run(trp_worker *self, const trp_task *task, trp_worker_
 
 // ---- what a loop may call
 
+int trp_worker_reports(troupe_rank *me)
+{
+    loop *it = NULL;
+    trp_assert(loop_of(me, "a trainer", &it) == TROUPE_OK);
+    return it->reports;
+}
+
+const trp_task *trp_worker_task(troupe_rank *me)
+{
+    loop *it = NULL;
+    trp_assert(loop_of(me, "a trainer", &it) == TROUPE_OK);
+    return it->task;
+}
+
 static troupe_status check_metrics(const troupe_metric *metrics, size_t count)
 {
     if (count > TRP_METRICS_MAX || (count && !metrics))

@@ -11,11 +11,11 @@
 // All that a rank is told.
 TROUPE_STRUCT(trp_task, (trp_place, place), (int, first), (int, together), // The process's ranks.
               (int, rank), (int, world), (int, attempt), (int, first_report), (int, timeout_ms),
-              (int, keep), (int, checkpoint_every), (troupe_text, trainer),
-              (uint64_t, schema),              // Which loop,
-              (troupe_bytes, config),          // its config, packed,
-              (troupe_array_troupe_ref, refs), // and the references in that, in order.
-              (troupe_ref, region),            // The group's.
+              (int, keep), (int, checkpoint_every), (int, restarts), (double, cpus),
+              (troupe_text, trainer), (uint64_t, schema), // Which loop,
+              (troupe_bytes, config),                     // its config, packed,
+              (troupe_array_troupe_ref, refs),            // and the references in that, in order.
+              (troupe_ref, region),                       // The group's.
               (trp_coordinator_actor, coordinator),
               (troupe_text, origin), // The checkpoint to continue from; NULL: none.
               (troupe_text, run),    // The run's folder.
@@ -68,5 +68,9 @@ TROUPE_ACTOR(trp_worker, (trp_worker_run, trp_task, trp_worker_end),
 // The group's memory as the loop's rank has it: for what a loop may call, named `what`. INVALID: it
 // was not called by the thread of a loop with that loop's rank.
 troupe_status trp_worker_member(troupe_rank *me, const char *what, trp_member **member);
+// For trainers of the library, by the thread of their loop: what it was told, and the last report
+// that it has made.
+const trp_task *trp_worker_task(troupe_rank *me);
+int trp_worker_reports(troupe_rank *me);
 
 #endif

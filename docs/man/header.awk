@@ -62,6 +62,11 @@ function code_line(line,    symbol) {
         return
     if (match(line, /troupe_[a-z0-9_]+\(/) && line !~ /^ / && line !~ /^static / && !in_body)
         declare(substr(line, RSTART, RLENGTH - 1))
+    if (line ~ /^const troupe_[a-z]+ troupe_[a-z0-9_]+;$/) { # A table.
+        sub(/;$/, "", line)
+        declare(substr(line, match(line, /troupe_[a-z0-9_]+$/)))
+        line = line ";"
+    }
     begin("code")
     put(line)
 }

@@ -732,8 +732,9 @@ static void test_none_is_missing(void **state)
         note(plain_ones[i]);
     for (char *name = strtok_r(list, "\n", &rest); name != NULL;
          name = strtok_r(NULL, "\n", &rest)) {
-        bool known = name[0] == '#' || (strncmp(name, "troupe_type_", 12) == 0 &&
-                                        strcmp(name, "troupe_type_hash") != 0);
+        bool known =
+            name[0] == '#' || strncmp(name, "troupe_trainer_troupe_", 22) == 0 ||
+            (strncmp(name, "troupe_type_", 12) == 0 && strcmp(name, "troupe_type_hash") != 0);
         for (size_t i = 0; i < seen_count && !known; i++)
             known = strcmp(seen[i], name) == 0;
         if (!known)

@@ -1,0 +1,197 @@
+// program_line.c: see program_line.h.
+#include <runtime/base/buffer.h>
+#include <runtime/base/error.h>
+#include <runtime/base/memory.h>
+#include <runtime/codec/json.h>
+#include <string.h>
+#include <train/program_line.h>
+
+// ---- one line
+
+// Python writes NaN and the infinities as bare words, which JSON does not have: they become the
+// texts that stand for them in the library's JSON.
+static const char *bare_word(const char *at, size_t left)
+{
+    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (left >= strlen(words[i]) && memcmp(at, words[i], strlen(words[i])) == 0)
+            return words[i];
+    return NULL;
+}
+
+static void quote_words(const char *text, size_t size, trp_buffer *out)
+{
+    bool quoted = false;
+    for (size_t i = 0; i < size;) {
+        const char *word = quoted ? NULL : bare_word(text + i, size - i);
+        if (word) {
+            trp_buffer_printf(out, "\"%s\"", word);
+            i += strlen(word);
+            continue;
+        }
+        size_t step = quoted && text[i] == '\\' && i + 1 < size ? 2 : 1;
+        quoted = text[i] == '"' ? !quoted : quoted;
+        trp_buffer_append(out, text + i, step);
+        i += step;
+    }
+}
+
+static bool is_word(trp_json value, const char *word)
+{
+    return value.size == strlen(word) && memcmp(value.at, word, value.size) == 0;
+}
+
+static troupe_status read_number(trp_json value, trp_arena *arena, const char *name, double *number)
+{
+    bool is_true = is_word(value, "true");
+    if (is_true || is_word(value, "false")) {
+        *number = is_true;
+        return TROUPE_OK;
+    }
+    if (trp_json_is_null(value) ||
+        trp_json_read(&troupe_type_double, value, arena, number) != TROUPE_OK)
+        return troupe_fail(TROUPE_WRONG_TYPE, "metric '%.63s' is %.*s, expected a number", name,
+                           value.size < 40 ? (int)value.size : 40, value.at);
+    return TROUPE_OK;
+}
+
+static troupe_status read_name(trp_json name, trp_arena *arena, const char **text)
+{
+    *text = NULL;
+    TROUPE_TRY(trp_json_read(&troupe_type_troupe_text, name, arena, text));
+    return *text ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for a report");
+}
+
+static troupe_status read_metrics(trp_json metrics, trp_arena *arena, trp_program_said *said)
+{
+    trp_json at = {0}, name, value;
+    if (!trp_json_is_object(metrics))
+        return troupe_fail(TROUPE_WRONG_TYPE,
+                           "\"metrics\" is no object, as in {\"metrics\": {\"loss\": 0.5}}");
+    while (trp_json_next_member(metrics, &at, &name, &value)) {
+        troupe_metric *metric = &said->metrics[said->count];
+        if (said->count == TRP_METRICS_MAX)
+            return troupe_fail(TROUPE_INVALID, "there are more than %d metrics", TRP_METRICS_MAX);
+        TROUPE_TRY(read_name(name, arena, &metric->name));
+        if (!*metric->name || strlen(metric->name) > TRP_METRIC_NAME_MAX)
+            return troupe_fail(TROUPE_INVALID,
+                               "a metric has the name '%.80s', expected 1 to %d bytes",
+                               metric->name, TRP_METRIC_NAME_MAX);
+        TROUPE_TRY(read_number(value, arena, metric->name, &metric->value));
+        said->count++;
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status read_checkpoint(trp_json value, trp_arena *arena, trp_program_said *said)
+{
+    if (trp_json_is_null(value))
+        return TROUPE_OK;
+    if (!trp_json_is_text(value))
+        return troupe_fail(TROUPE_WRONG_TYPE, "\"checkpoint\" is no text, which names a folder");
+    TROUPE_TRY(read_name(value, arena, &said->checkpoint));
+    return *said->checkpoint ? TROUPE_OK
+                             : troupe_fail(TROUPE_INVALID, "\"checkpoint\" is empty, expected the "
+                                                           "path of a folder");
+}
+
+static troupe_status read_members(trp_json line, trp_arena *arena, trp_program_said *said)
+{
+    trp_json at = {0}, name, value;
+    if (!trp_json_is_object(line))
+        return troupe_fail(TROUPE_WRONG_TYPE,
+                           "it is no object, as in {\"metrics\": {\"loss\": 0.5}}");
+    while (trp_json_next_member(line, &at, &name, &value)) {
+        if (trp_json_equals(name, "metrics"))
+            TROUPE_TRY(read_metrics(value, arena, said));
+        else if (trp_json_equals(name, "checkpoint"))
+            TROUPE_TRY(read_checkpoint(value, arena, said));
+        else if (!said->ignored)
+            TROUPE_TRY(read_name(name, arena, &said->ignored));
+    }
+    return TROUPE_OK;
+}
+
+troupe_status trp_program_line_read(const char *text, size_t size, trp_arena *arena,
+                                    trp_program_said *said)
+{
+    trp_buffer quoted = {0};
+    trp_json line;
+    *said = (trp_program_said){0};
+    quote_words(text, size, &quoted);
+    troupe_status status =
+        quoted.failed
+            ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a report")
+            : trp_json_parse(quoted.size > 0 ? (const char *)quoted.data : "", quoted.size, &line);
+    if (status == TROUPE_OK)
+        status = read_members(line, arena, said);
+    trp_buffer_free(&quoted);
+    return status;
+}
+
+bool trp_program_line_is_blank(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (!strchr(" \t\r", text[i]) || text[i] == '\0')
+            return false;
+    return true;
+}
+
+// ---- lines of bytes
+
+static void keep(trp_program_lines *lines, const char *data, size_t size)
+{
+    if (lines->too_long || size == 0)
+        return;
+    if (lines->size + size > lines->room) {
+        size_t room = lines->room ? lines->room : 256;
+        while (room < lines->size + size)
+            room *= 2;
+        char *more = lines->size + size <= TRP_PROGRAM_LINE_MAX
+                         ? (char *)trp_realloc(lines->text, room)
+                         : NULL;
+        if (!more) {
+            lines->too_long = true;
+            return;
+        }
+        lines->text = more;
+        lines->room = room;
+    }
+    memcpy(lines->text + lines->size, data, size);
+    lines->size += size;
+}
+
+static void hand_over(trp_program_lines *lines)
+{
+    size_t size = lines->size;
+    bool too_long = lines->too_long;
+    lines->size = 0;
+    lines->too_long = false;
+    if (too_long)
+        lines->take(lines->user, NULL, 0);
+    else
+        lines->take(lines->user, size > 0 ? lines->text : "", size);
+}
+
+void trp_program_lines_add(trp_program_lines *lines, const char *data, size_t size)
+{
+    while (size > 0) {
+        const char *end = (const char *)memchr(data, '\n', size);
+        size_t part = end ? (size_t)(end - data) : size;
+        keep(lines, data, part);
+        if (!end)
+            return;
+        hand_over(lines);
+        data += part + 1;
+        size -= part + 1;
+    }
+}
+
+void trp_program_lines_end(trp_program_lines *lines)
+{
+    if (lines->size > 0 || lines->too_long)
+        hand_over(lines);
+    trp_free(lines->text);
+    lines->text = NULL;
+    lines->room = 0;
+}
