@@ -1,5 +1,5 @@
 // troupe.c: the program `troupe`: looking at nodes of this machine from outside,
-// reports of runs, keys, and workers that are loaded.
+// runs of programs and reports of runs, keys, and workers that are loaded.
 #include "troupe.h"
 
 #include <stdbool.h>
@@ -17,6 +17,7 @@ static const subcommand subcommands[] = {
     {"keys", "makes a cluster's keys; reads and writes certificates of CZMQ", tool_keys},
     {"memory", "the objects in a node's store, and the processes that hold them", tool_memory},
     {"report", "a run as an HTML page: its metrics, restarts and checkpoints", tool_report},
+    {"train", "runs a program on each rank of a training run, as torchrun does", tool_train},
     {"worker", "becomes a worker of a node (run by nodes alone)", tool_worker},
 };
 enum { COUNT = sizeof subcommands / sizeof *subcommands };

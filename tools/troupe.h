@@ -6,12 +6,13 @@
 #include <stdint.h>
 
 // What a subcommand ends with.
-enum { TOOL_DONE = 0, TOOL_FAILED = 1, TOOL_MISUSED = 2 };
+enum { TOOL_DONE = 0, TOOL_FAILED = 1, TOOL_MISUSED = 2, TOOL_STOPPED = 3 };
 
 int tool_actors(int argc, char **argv);
 int tool_keys(int argc, char **argv);
 int tool_memory(int argc, char **argv);
 int tool_report(int argc, char **argv);
+int tool_train(int argc, char **argv);
 int tool_worker(int argc, char **argv);
 
 // Sets *pid to the driver of the one node that there is (of this user, or of all), unless it is

@@ -1,0 +1,367 @@
+// train.c: `troupe train`: a run whose ranks are a program, from the shell.
+#include "troupe.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <troupe.h>
+#include <unistd.h>
+
+enum { NAME_MAX_BYTES = 128, ENV_MAX = 16 * 1024, LOOK_MS = 50 };
+
+typedef struct settings {
+    troupe_train_options run;
+    troupe_process_config program;
+    char name[NAME_MAX_BYTES + 1];
+    char env[ENV_MAX]; // Lines.
+    char metric[64];
+} settings;
+
+static void usage(FILE *out)
+{
+    fprintf(
+        out,
+        "usage: troupe train [OPTION...] [--] PROGRAM [ARGUMENT...]\n\n"
+        "Runs a program on each rank of a training run, as PyTorch's torchrun does, with\n"
+        "reports, checkpoints and restarts: troupe-train(1) says what it finds in its\n"
+        "environment. Ctrl-C stops the run in order, a second one ends it at once.\n\n"
+        "  -n, --ranks N           processes (default 1)\n"
+        "      --min-ranks N       begin with so many where there is no room for more\n"
+        "      --name NAME         of the run's folder (default: the program's name)\n"
+        "      --storage DIR       folder of all runs (default ~/troupe_results)\n"
+        "      --resume            go on with the run of that name, if there is one\n"
+        "      --from DIR          begin with this checkpoint\n"
+        "      --restarts N        after failures (default 0; -1: always)\n"
+        "      --cpus N            reserved for each rank (default 1)\n"
+        "      --gpus N            of each rank, also a part of one (default 0)\n"
+        "      --resources TEXT    of each rank, as \"license=1\"\n"
+        "      --time-limit TIME   stop after that: 90, 30m, 12h, 2d (default: none)\n"
+        "      --grace TIME        to end after a stop (default 10)\n"
+        "      --keep N            best checkpoints (default: all)\n"
+        "      --best METRIC:GOAL  that ranks them; GOAL is min or max\n"
+        "      --save-every N      ask for a checkpoint with each Nth report (default 1)\n"
+        "      --config JSON       for the program, in TROUPE_CONFIG\n"
+        "      --env KEY=VALUE     for the program; may be repeated\n"
+        "      --folder DIR        where the program runs (default: here)\n"
+        "  -q, --quiet             show nothing of the run\n\n"
+        "Ends with 0: the run has ended; 1: it has failed; 2: the command line is wrong; 3: it\n"
+        "was stopped at its time limit. A run that a signal has stopped ends by that signal.\n");
+}
+
+// ---- what is given
+
+static bool complain(const char *option, const char *given, const char *expected)
+{
+    fprintf(stderr, "troupe train: --%s is \"%s\", expected %s\n", option, given, expected);
+    return false;
+}
+
+static bool read_real(const char *option, const char *given, double *number)
+{
+    char *end;
+    *number = strtod(given, &end);
+    return (end != given && *end == '\0' && isfinite(*number) && *number >= 0) ||
+           complain(option, given, "a number of 0 or more");
+}
+
+static bool read_whole(const char *option, const char *given, long least, int *number)
+{
+    char *end, expected[48];
+    errno = 0;
+    long value = strtol(given, &end, 10);
+    *number = (int)value;
+    snprintf(expected, sizeof expected, "a whole number of %ld or more", least);
+    return (errno == 0 && end != given && *end == '\0' && value >= least && value <= INT32_MAX) ||
+           complain(option, given, expected);
+}
+
+// 0 stands for a default in options.
+static bool read_time(const char *option, const char *given, double *seconds)
+{
+    static const char units[] = "smhd";
+    static const double lengths[] = {1, 60, 3600, 86400};
+    char *end;
+    *seconds = strtod(given, &end);
+    const char *unit = *end ? strchr(units, *end) : units;
+    if (end == given || !unit || (*end && end[1]) || !isfinite(*seconds) || !(*seconds > 0))
+        return complain(option, given, "a time, as 90, 30m, 12h or 2d");
+    *seconds *= lengths[unit - units];
+    return true;
+}
+
+static bool read_best(settings *is, const char *given)
+{
+    const char *colon = strrchr(given, ':');
+    size_t size = colon ? (size_t)(colon - given) : 0;
+    bool least = colon && strcmp(colon, ":min") == 0;
+    if (size == 0 || size >= sizeof is->metric || (!least && strcmp(colon, ":max") != 0))
+        return complain("best", given, "a metric with its goal, as loss:min or accuracy:max");
+    memcpy(is->metric, given, size);
+    is->metric[size] = '\0';
+    is->run.keep_metric = is->metric;
+    is->run.keep_goal = least ? TROUPE_MINIMIZE : TROUPE_MAXIMIZE;
+    return true;
+}
+
+static bool add_env(settings *is, const char *given)
+{
+    size_t used = strlen(is->env), size = strlen(given);
+    if (!strchr(given, '=') || given[0] == '=' || strchr(given, '\n'))
+        return complain("env", given, "KEY=VALUE");
+    if (used + size + 2 > sizeof is->env)
+        return complain("env", given, "less than 16 KiB in all");
+    snprintf(is->env + used, sizeof is->env - used, "%s\n", given);
+    is->run.env = is->env;
+    return true;
+}
+
+enum {
+    MIN_RANKS = 256,
+    NAME,
+    STORAGE,
+    RESUME,
+    FROM,
+    RESTARTS,
+    CPUS,
+    GPUS,
+    RESOURCES,
+    TIME_LIMIT,
+    GRACE,
+    KEEP,
+    BEST,
+    SAVE_EVERY,
+    CONFIG,
+    ENVIRONMENT,
+    FOLDER,
+};
+
+static const struct option options[] = {
+    {"ranks", required_argument, NULL, 'n'},
+    {"min-ranks", required_argument, NULL, MIN_RANKS},
+    {"name", required_argument, NULL, NAME},
+    {"storage", required_argument, NULL, STORAGE},
+    {"resume", no_argument, NULL, RESUME},
+    {"from", required_argument, NULL, FROM},
+    {"restarts", required_argument, NULL, RESTARTS},
+    {"cpus", required_argument, NULL, CPUS},
+    {"gpus", required_argument, NULL, GPUS},
+    {"resources", required_argument, NULL, RESOURCES},
+    {"time-limit", required_argument, NULL, TIME_LIMIT},
+    {"grace", required_argument, NULL, GRACE},
+    {"keep", required_argument, NULL, KEEP},
+    {"best", required_argument, NULL, BEST},
+    {"save-every", required_argument, NULL, SAVE_EVERY},
+    {"config", required_argument, NULL, CONFIG},
+    {"env", required_argument, NULL, ENVIRONMENT},
+    {"folder", required_argument, NULL, FOLDER},
+    {"quiet", no_argument, NULL, 'q'},
+    {"help", no_argument, NULL, 'h'},
+    {NULL, 0, NULL, 0},
+};
+
+// Options with a number.
+static bool take_number(settings *is, int option, const char *given)
+{
+    switch (option) {
+    case 'n':
+        return read_whole("ranks", given, 1, &is->run.ranks);
+    case MIN_RANKS:
+        return read_whole("min-ranks", given, 1, &is->run.min_ranks);
+    case RESTARTS:
+        return read_whole("restarts", given, TROUPE_FOREVER, &is->run.restarts);
+    case KEEP:
+        return read_whole("keep", given, 1, &is->run.keep);
+    case SAVE_EVERY:
+        return read_whole("save-every", given, 1, &is->run.checkpoint_every);
+    case CPUS:
+        return read_real("cpus", given, &is->run.cpus_per_rank);
+    case GPUS:
+        return read_real("gpus", given, &is->run.gpus_per_rank);
+    case TIME_LIMIT:
+        return read_time("time-limit", given, &is->run.time_limit_s);
+    case GRACE:
+        if (!read_time("grace", given, &is->program.grace_s))
+            return false;
+        is->run.time_limit_grace_s = is->program.grace_s;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool take(settings *is, int option, const char *given)
+{
+    switch (option) {
+    case NAME:
+        is->run.name = given;
+        return true;
+    case STORAGE:
+        is->run.storage = given;
+        return true;
+    case RESUME:
+        is->run.open = TROUPE_OPEN_RESUME_OR_NEW;
+        return true;
+    case FROM:
+        is->run.from = given;
+        return true;
+    case RESOURCES:
+        is->run.resources_per_rank = given;
+        return true;
+    case BEST:
+        return read_best(is, given);
+    case CONFIG:
+        is->program.json = given;
+        return true;
+    case ENVIRONMENT:
+        return add_env(is, given);
+    case FOLDER:
+        is->program.folder = given;
+        return true;
+    case 'q':
+        is->run.console = TROUPE_CONSOLE_OFF;
+        return true;
+    default:
+        return take_number(is, option, given);
+    }
+}
+
+// The last part of the program's path, of characters that a folder of a run may have.
+static void name_run(settings *is)
+{
+    const char *program = is->program.arguments.items[0], *slash = strrchr(program, '/');
+    snprintf(is->name, sizeof is->name, "%s", slash ? slash + 1 : program);
+    for (char *at = is->name; *at; at++)
+        if (!isalnum((unsigned char)*at) && !strchr("._-", *at))
+            *at = '-';
+    if (!is->run.name)
+        is->run.name = is->name;
+}
+
+// False: *ends is what the command ends with.
+static bool read_options(int argc, char **argv, settings *is, int *ends)
+{
+    *is = (settings){.run = {.size = sizeof is->run, .console = TROUPE_CONSOLE_ON}};
+    *ends = TOOL_MISUSED;
+    for (int option; (option = getopt_long(argc, argv, "+n:qh", options, NULL)) != -1;) {
+        if (option == 'h' || option == '?') {
+            usage(option == 'h' ? stdout : stderr);
+            *ends = option == 'h' ? TOOL_DONE : TOOL_MISUSED;
+            return false;
+        }
+        if (!take(is, option, optarg))
+            return false;
+    }
+    if (optind == argc) {
+        fprintf(stderr, "troupe train: there is no program\n");
+        usage(stderr);
+        return false;
+    }
+    is->program.arguments =
+        (troupe_array_troupe_text){(const troupe_text *)argv + optind, (size_t)(argc - optind)};
+    name_run(is);
+    return true;
+}
+
+// ---- signals
+
+static volatile sig_atomic_t signal_count, first_signal;
+
+static void note_signal(int number)
+{
+    if (signal_count++ == 0)
+        first_signal = number;
+}
+
+static void watch_signals(void)
+{
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction before, ours = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
+        (void)sigaction(numbers[i], NULL, &before);
+        if (before.sa_handler != SIG_IGN) // As under nohup.
+            (void)sigaction(numbers[i], &ours, NULL);
+    }
+}
+
+// As if nobody had handled it: so a shell knows.
+static void end_by(int number)
+{
+    (void)fflush(NULL);
+    (void)signal(number, SIG_DFL);
+    (void)raise(number);
+}
+
+// ---- the run
+
+static troupe_status follow(troupe_job *job, troupe_result **result)
+{
+    int seen = 0;
+    troupe_status status;
+    while ((status = troupe_job_wait(job, LOOK_MS, result)) == TROUPE_TIMED_OUT) {
+        int now = signal_count;
+        if (seen == 0 && now > 0) {
+            fprintf(stderr,
+                    "troupe train: %s: the run stops, as soon as its programs have "
+                    "reported; the next signal ends it at once\n",
+                    strsignal(first_signal));
+            troupe_job_stop(job);
+        }
+        if (now > 1)
+            troupe_job_kill(job, TROUPE_CANCELLED, "was ended by a signal");
+        seen = now;
+    }
+    return status;
+}
+
+static int complain_of(const char *why)
+{
+    fprintf(stderr, "troupe train: %s\n", why);
+    return TOOL_FAILED;
+}
+
+static int end_of(const troupe_result *result)
+{
+    if (troupe_result_status(result) != TROUPE_OK)
+        return complain_of(troupe_result_error(result));
+    if (!troupe_result_stopped(result))
+        return TOOL_DONE;
+    const char *name = strrchr(troupe_result_path(result), '/');
+    fprintf(stderr,
+            "troupe train: the run was stopped after report %d; it goes on with --resume --name "
+            "%s\n",
+            troupe_result_reports(result), name ? name + 1 : troupe_result_path(result));
+    return TOOL_STOPPED;
+}
+
+int tool_train(int argc, char **argv)
+{
+    settings is;
+    troupe_job *job;
+    troupe_result *result = NULL;
+    int ends;
+    if (!read_options(argc, argv, &is, &ends))
+        return ends;
+    if (troupe_start(0, NULL) != TROUPE_OK)
+        return complain_of(troupe_last_error()->text);
+    watch_signals();
+    troupe_status status =
+        troupe_submit_as(&troupe_trainer_troupe_process, &is.program, NULL, &job, &is.run);
+    if (status != TROUPE_OK) {
+        ends = complain_of(troupe_last_error()->text);
+        (void)troupe_stop();
+        return ends;
+    }
+    status = follow(job, &result);
+    ends = status == TROUPE_OK ? end_of(result) : complain_of(troupe_last_error()->text);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    (void)troupe_stop();
+    if (first_signal != 0 && ends != TOOL_DONE)
+        end_by(first_signal);
+    return ends;
+}
