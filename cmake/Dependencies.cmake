@@ -20,6 +20,7 @@ set(TROUPE_NEEDS PkgConfig::troupe_zmq PkgConfig::troupe_msgpack PkgConfig::trou
 # alternatives system may point libopenblas.so.0, starts threads when it is loaded, and a program
 # must not have threads before troupe_start has forked its keeper.
 pkg_check_modules(zlib IMPORTED_TARGET zlib)
+pkg_check_modules(xgboost QUIET IMPORTED_TARGET xgboost)
 set(openblas_dir /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-serial)
 set(openblas_headers /usr/include/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-serial)
 if(EXISTS ${openblas_dir}/libopenblas.so AND EXISTS ${openblas_headers}/cblas.h)
