@@ -54,18 +54,26 @@ bool trp_counter_reached(const trp_counter *counter, uint32_t target)
     return reached(atomic_load_explicit(&counter->word, memory_order_acquire), target);
 }
 
+bool trp_counter_glance(const trp_counter *counter, uint32_t target)
+{
+    for (int i = 0; i < 32; i++) {
+        uint32_t seen = atomic_load_explicit(&counter->word, memory_order_acquire);
+        if (reached(seen, target) || seen & 1)
+            return reached(seen, target);
+        trp_relax();
+    }
+    return false;
+}
+
 // Looks at the word for a while before anyone sleeps.
 static bool spin(const trp_counter *counter, uint32_t target, int64_t spin_ns)
 {
+    if (trp_counter_glance(counter, target))
+        return true;
     int64_t until = spin_ns ? trp_clock_ns() + spin_ns : 0;
-    do {
-        for (int i = 0; i < 32; i++) {
-            uint32_t seen = atomic_load_explicit(&counter->word, memory_order_acquire);
-            if (reached(seen, target) || seen & 1)
-                return reached(seen, target);
-            trp_relax();
-        }
-    } while (until && trp_clock_ns() < until);
+    while (until && !trp_counter_is_closed(counter) && trp_clock_ns() < until)
+        if (trp_counter_glance(counter, target))
+            return true;
     return false;
 }
 

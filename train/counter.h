@@ -24,6 +24,8 @@ void trp_counter_close(trp_counter *counter);
 bool trp_counter_is_closed(const trp_counter *counter);
 // Whether the count is at least `target`, without waiting.
 bool trp_counter_reached(const trp_counter *counter, uint32_t target);
+// The same, for some hundred nanoseconds: as long as a look at the clock is not worth it.
+bool trp_counter_glance(const trp_counter *counter, uint32_t target);
 
 // How long it pays to look at a count of one of so many processes before sleeping.
 int64_t trp_counter_spin_ns(int processes);

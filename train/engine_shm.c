@@ -4,18 +4,23 @@
 //     [ line of rank 0 | line of rank 1 | ... | slots of rank 0 | slots of rank 1 | ... ]
 //
 // A step is one count in the rank's own line: it returns when every rank has made as many. What
-// ranks wrote before their step can be read after it. A rank has two slots for what it gives and
-// two for what it has reduced; uses alternate, and each has a step: so a slot is written again only
-// after a step that the others make when they have read it.
+// ranks wrote before their step can be read after it. A rank has two slots, for what it gives to
+// the others; uses alternate, and each has a step: so a slot is written again only after a step
+// that the others make when they have read it.
 //
 // An all-reduce goes through the values in chunks of one slot. For each: every rank copies to its
-// slot what others reduce, and steps; each reduces its own slice of the chunk from its values and
-// the others' slots, to its values and its second slot, and steps; each copies the others' slices
-// from there. Chunks follow each other like on a belt: one step is the first of one chunk and the
+// slot what others reduce, and steps; each reduces its own slice of the chunk, of its values and
+// the others' slots, and writes it to all of those, and steps; each copies the others' slices from
+// its slot. Chunks follow each other like on a belt: one step is the first of one chunk and the
 // second of the one before. What is small is reduced whole by every rank, which saves a step. Where
 // the values of all ranks lie in memory that all reach, each rank reduces its slice of all of them,
 // straight to all of them. However it goes, an element is combined in the order of ranks, so the
 // bits are the same.
+//
+// Results go back to where their sources lay, and not to slots of their own, because of how caches
+// work: a line that one processor has written, and another one read and then wrote, changes hands
+// at once. One that another processor has only read costs its writer up to fifteen times as much
+// the next time.
 #include <inttypes.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
@@ -25,9 +30,9 @@
 #include <train/reduce.h>
 
 enum {
-    WHOLE_BYTES = 8192, // Up to here (over all ranks) reading everything is cheaper than a step.
+    WHOLE_BYTES = 1024, // Up to here (over all ranks) reading everything is cheaper than a step.
     CACHE_LINE = 64,
-    SLOTS = 4, // Of a rank: two for what it gives, two for what it has reduced.
+    SLOTS = 2, // Of a rank.
 };
 
 // What a rank has called; compared by all ranks, since all must call the same, but for the place.
@@ -116,12 +121,6 @@ static unsigned char *given(const link *here, int rank, uint32_t use)
     return here->slots + ((size_t)rank * SLOTS + (use & 1)) * TRP_SHM_SLOT;
 }
 
-// The same: what it has reduced.
-static unsigned char *reduced(const link *here, int rank, uint32_t use)
-{
-    return given(here, rank, use) + (size_t)2 * TRP_SHM_SLOT;
-}
-
 static troupe_status step(link *here, const char *what)
 {
     const trp_member *member = here->member;
@@ -129,11 +128,16 @@ static troupe_status step(link *here, const char *what)
         return trp_member_lost(member, what);
     here->steps++;
     trp_counter_raise(&here->lines[here->rank].steps);
-    int64_t until_ms = trp_clock_ms() + member->timeout_ms;
-    for (int rank = 0; rank < here->world; rank++)
-        if (rank != here->rank && !trp_counter_await(&here->lines[rank].steps, here->steps,
-                                                     member->engine_spin_ns, until_ms))
+    int64_t until_ms = 0;
+    for (int rank = 0; rank < here->world; rank++) {
+        trp_counter *other = &here->lines[rank].steps;
+        if (rank == here->rank || trp_counter_glance(other, here->steps))
+            continue;
+        if (until_ms == 0)
+            until_ms = trp_clock_ms() + member->timeout_ms;
+        if (!trp_counter_await(other, here->steps, member->engine_spin_ns, until_ms))
             return trp_member_absent(member, rank, what);
+    }
     return TROUPE_OK;
 }
 
@@ -220,45 +224,49 @@ static void give(const link *here, const reduction *what, const unsigned char *v
     size_t begin = slice(here, what, count, here->rank) * what->width;
     size_t end = slice(here, what, count, here->rank + 1) * what->width;
     unsigned char *slot = given(here, here->rank, use);
-    memcpy(slot, values, begin);
-    memcpy(slot + end, values + end, count * what->width - end);
+    trp_copy_values(slot, values, begin);
+    trp_copy_values(slot + end, values + end, count * what->width - end);
 }
 
-// Reduces this rank's slice of a chunk to its values and to its second slot.
+// Reduces this rank's slice of a chunk, of its values and the others' slots, to all of those.
 static void reduce_slice(const link *here, const reduction *what, unsigned char *values,
                          size_t count, uint32_t use)
 {
     size_t begin = slice(here, what, count, here->rank);
     size_t end = slice(here, what, count, here->rank + 1), offset = begin * what->width;
-    for (int rank = 0; rank < here->world; rank++)
-        here->from[rank] = (rank == here->rank ? values : given(here, rank, use)) + offset;
-    here->to[0] = values + offset;
-    here->to[1] = reduced(here, here->rank, use) + offset;
-    reduce(here, what, begin, end, here->world > 1 ? 2 : 1);
+    for (int rank = 0; rank < here->world; rank++) {
+        here->to[rank] = (rank == here->rank ? values : given(here, rank, use)) + offset;
+        here->from[rank] = here->to[rank];
+    }
+    reduce(here, what, begin, end, here->world);
 }
 
-// Takes the others' slices of a chunk.
+// Takes the others' slices of a chunk from this rank's slot, where they have left them.
 static void take(const link *here, const reduction *what, unsigned char *values, size_t count,
                  uint32_t use)
 {
-    for (int rank = 0; rank < here->world; rank++) {
-        size_t begin = slice(here, what, count, rank) * what->width;
-        size_t end = slice(here, what, count, rank + 1) * what->width;
-        if (rank != here->rank)
-            memcpy(values + begin, reduced(here, rank, use) + begin, end - begin);
-    }
+    size_t begin = slice(here, what, count, here->rank) * what->width;
+    size_t end = slice(here, what, count, here->rank + 1) * what->width;
+    const unsigned char *slot = given(here, here->rank, use);
+    trp_copy_values(values, slot, begin);
+    trp_copy_values(values + end, slot + end, count * what->width - end);
 }
 
-// All of it at once, by each rank.
-static troupe_status allreduce_whole(link *here, const reduction *what, unsigned char *values,
-                                     size_t count)
+// All of it at once, by each rank. What is no larger than the place of values goes in its stead: so
+// it comes with the step.
+static troupe_status allreduce_whole(link *here, const reduction *what, call mine,
+                                     unsigned char *values)
 {
-    unsigned char *slot = given(here, here->rank, here->uses);
+    size_t count = (size_t)mine.count, size = count * what->width;
+    bool fits = size <= sizeof mine.place;
     if (count)
-        memcpy(slot, values, count * what->width);
+        memcpy(fits ? (unsigned char *)&mine.place : given(here, here->rank, here->uses + 1),
+               values, size);
+    announce(here, mine);
     TROUPE_TRY(first_step(here, what->name));
     for (int rank = 0; rank < here->world; rank++)
-        here->from[rank] = given(here, rank, here->uses);
+        here->from[rank] = fits ? (void *)&here->lines[rank].calls[here->operations & 1].place
+                                : given(here, rank, here->uses);
     here->to[0] = values;
     reduce(here, what, 0, count, 1);
     return TROUPE_OK;
@@ -291,6 +299,10 @@ static troupe_status allreduce_staged(link *here, const reduction *what, unsigne
     size_t each = TRP_SHM_SLOT / what->width, chunks = (count + each - 1) / each;
     for (size_t i = 1; i <= chunks + 1; i++) {
         unsigned char *ahead = values, *now = values, *behind = values;
+        if (i >= 2) { // From the slot that the next chunk is given in.
+            size_t number = chunk_at(what, count, i - 2, &behind);
+            take(here, what, behind, number, here->uses + (uint32_t)i - 2);
+        }
         if (i < chunks) {
             size_t number = chunk_at(what, count, i, &ahead);
             give(here, what, ahead, number, here->uses + (uint32_t)i);
@@ -298,13 +310,8 @@ static troupe_status allreduce_staged(link *here, const reduction *what, unsigne
         if (i <= chunks) {
             size_t number = chunk_at(what, count, i - 1, &now);
             reduce_slice(here, what, now, number, here->uses + (uint32_t)i - 1);
-        }
-        if (i >= 2) {
-            size_t number = chunk_at(what, count, i - 2, &behind);
-            take(here, what, behind, number, here->uses + (uint32_t)i - 2);
-        }
-        if (i <= chunks)
             TROUPE_TRY(step(here, what->name));
+        }
     }
     here->uses += (uint32_t)chunks - 1;
     return TROUPE_OK;
@@ -318,11 +325,11 @@ static troupe_status shm_allreduce(void *own, void *data, size_t count, troupe_d
     TROUPE_TRY(find_reduction(here, TRP_ALLREDUCE, element, how, &what));
     unsigned char *values = (unsigned char *)data, *chunk = values;
     size_t size = count * what.width;
-    bool whole = size * (size_t)here->world <= WHOLE_BYTES;
-    uint64_t place = whole ? 0 : trp_shared_place(here->member, values, size);
-    announce(here, (call){TRP_ALLREDUCE, (uint8_t)element, (uint8_t)how, 0, count, place});
-    if (whole)
-        return allreduce_whole(here, &what, values, count);
+    call mine = {TRP_ALLREDUCE, (uint8_t)element, (uint8_t)how, 0, count, 0};
+    if (size * (size_t)here->world <= WHOLE_BYTES)
+        return allreduce_whole(here, &what, mine, values);
+    uint64_t place = mine.place = trp_shared_place(here->member, values, size);
+    announce(here, mine);
     size_t first = chunk_at(&what, count, 0, &chunk);
     if (!place)
         give(here, &what, chunk, first, here->uses);
@@ -348,8 +355,8 @@ static void give_parts(const link *here, const reduction *what, const unsigned c
     unsigned char *slot = given(here, here->rank, use);
     for (int rank = 0; rank < here->world; rank++)
         if (rank != here->rank)
-            memcpy(slot + (size_t)rank * size, values + ((size_t)rank * count + at) * what->width,
-                   size);
+            trp_copy_values(slot + (size_t)rank * size,
+                            values + ((size_t)rank * count + at) * what->width, size);
 }
 
 static troupe_status scatter_staged(link *here, const reduction *what, const unsigned char *values,
@@ -359,12 +366,14 @@ static troupe_status scatter_staged(link *here, const reduction *what, const uns
     size_t at = 0;
     do {
         size_t number = count - at < each ? count - at : each;
-        for (int rank = 0; rank < here->world; rank++)
-            here->from[rank] = rank == here->rank ? own + at * what->width
-                                                  : given(here, rank, here->uses) +
-                                                        (size_t)here->rank * number * what->width;
-        here->to[0] = result + at * what->width;
-        reduce(here, what, 0, number, 1);
+        for (int rank = 0; rank < here->world; rank++) {
+            unsigned char *slot = given(here, rank, here->uses);
+            here->to[rank] = slot + (size_t)here->rank * number * what->width;
+            here->from[rank] = here->to[rank];
+        }
+        here->from[here->rank] = own + at * what->width;
+        here->to[here->rank] = result + at * what->width;
+        reduce(here, what, 0, number, here->world);
         at += number;
         if (at < count) {
             here->uses++;
@@ -412,7 +421,7 @@ static troupe_status shm_reduce_scatter(void *own, const void *data, size_t coun
 static void copy(void *to, const void *from, size_t size)
 {
     if (size && to != from)
-        memcpy(to, from, size);
+        trp_copy_values(to, from, size);
 }
 
 static size_t bytes_at(size_t size, size_t at)

@@ -4,7 +4,7 @@
 
 #include <train/engine.h>
 
-enum { TRP_SHM_SLOT = 128 * 1024 }; // Bytes of one staging slot; a rank has four.
+enum { TRP_SHM_SLOT = 256 * 1024 }; // Bytes of one staging slot; a rank has two.
 
 extern const trp_engine trp_engine_shm;
 

@@ -47,16 +47,28 @@ static const trp_reducer means[TRP_DTYPES] = {
     [TROUPE_UINT32] = mean_uint32, [TROUPE_UINT64] = mean_uint64,
 };
 
-trp_reducer trp_reducer_of(troupe_dtype element, troupe_reduction how)
+static const trp_reducers *best(void)
 {
     static const trp_reducers *_Atomic chosen;
-    const trp_reducers *best = atomic_load_explicit(&chosen, memory_order_relaxed);
-    if (!best) {
-        best = trp_reducers_at(0);
-        atomic_store_explicit(&chosen, best, memory_order_relaxed);
+    const trp_reducers *found = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (!found) {
+        found = trp_reducers_at(0);
+        atomic_store_explicit(&chosen, found, memory_order_relaxed);
     }
+    return found;
+}
+
+trp_reducer trp_reducer_of(troupe_dtype element, troupe_reduction how)
+{
     if ((unsigned)element >= TRP_DTYPES || (unsigned)how >= TRP_REDUCTIONS)
         return NULL;
-    trp_reducer found = best->of[element][how];
+    trp_reducer found = best()->of[element][how];
     return !found && how == TROUPE_MEAN ? means[element] : found;
+}
+
+void trp_copy_values(void *to, const void *from, size_t size)
+{
+    // The sum of one source.
+    best()->of[TROUPE_UINT8][TROUPE_SUM](
+        &(trp_reduction){(const void *const[]){from}, 1, (void *const[]){to}, 1, size});
 }

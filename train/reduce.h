@@ -23,6 +23,10 @@ typedef void (*trp_reducer)(const trp_reduction *what);
 // rounded once, to the nearest, even at ties.
 trp_reducer trp_reducer_of(troupe_dtype element, troupe_reduction how);
 
+// memcpy, for what another processor's cache takes over next: the C library's may use instructions
+// (rep movsb) that are several times slower there.
+void trp_copy_values(void *to, const void *from, size_t size);
+
 // ---- for tests: the kernels of one set of instructions
 
 enum { TRP_REDUCTIONS = TROUPE_MAX + 1, TRP_DTYPES = TROUPE_FLOAT64 + 1 };
