@@ -253,7 +253,7 @@ int cuGetErrorName(int code, const char **text)
 {
     static _Thread_local char name[32];
     snprintf(name, sizeof name, "STANDIN_ERROR_%d", code);
-    *text = name;
+    *text = code == OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : name;
     return SUCCESS;
 }
 

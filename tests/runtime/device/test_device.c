@@ -134,8 +134,9 @@ static void run_out(void)
     CHECK(troupe_device_count(&count) == TROUPE_OK && count == 2);
     CHECK(troupe_device_alloc(700000, &some) == TROUPE_OK);
     CHECK(troupe_device_alloc(700000, &more) == TROUPE_NO_MEMORY && more == &count);
-    CHECK(strstr(said(), "troupe_device_alloc: cuMemAlloc of 700000 bytes: STANDIN_ERROR_2 (2): "
-                         "out of memory"));
+    CHECK(strstr(said(),
+                 "troupe_device_alloc: cuMemAlloc of 700000 bytes: CUDA_ERROR_OUT_OF_MEMORY (2): "
+                 "out of memory"));
     CHECK(troupe_device_info_get(&info, sizeof info) == TROUPE_OK);
     CHECK(info.device == 0 && info.memory_bytes == 1000000 && info.free_bytes < 300000);
     CHECK(strcmp(info.name, "Stand-in 0") == 0);
