@@ -324,12 +324,15 @@ void trp_curve_draw(const trp_curve *curve, trp_buffer *out)
 
 void trp_curve_mark(const trp_axis *axis, trp_mark_kind kind, double at, trp_buffer *out)
 {
+    static const char *const lines[] = {[TRP_MARK_RESTART] = "restart",
+                                        [TRP_MARK_OPENING] = "opening",
+                                        [TRP_MARK_CHANGE] = "change"};
     double x = x_of(axis, at), base = TRP_PLOT_TOP + TRP_PLOT_HEIGHT;
     if (kind == TRP_MARK_CHECKPOINT)
         trp_buffer_printf(out, "<path class=\"checkpoint\" d=\"M%.1f,%.1fl3.5,7h-7z\"/>\n", x,
                           base - 7);
     else
-        line(out, kind == TRP_MARK_RESTART ? "restart" : "opening", x, TRP_PLOT_TOP, x, base);
+        line(out, lines[kind], x, TRP_PLOT_TOP, x, base);
 }
 
 void trp_curve_data(const trp_series *series, trp_buffer *out)

@@ -46,7 +46,8 @@ typedef struct trp_axis {
 typedef enum trp_mark_kind {
     TRP_MARK_CHECKPOINT,
     TRP_MARK_RESTART,
-    TRP_MARK_OPENING
+    TRP_MARK_OPENING,
+    TRP_MARK_CHANGE
 } trp_mark_kind;
 
 // The drawing's size, and where the curve lies in it.

@@ -24,7 +24,8 @@ TROUPE_STRUCT(cause_fields, (int, rank), (troupe_text, status), (troupe_text, te
 // Of all kinds of lines together.
 TROUPE_STRUCT(line_fields, (troupe_text, event), (int, attempt), (int, report), (double, elapsed_s),
               (troupe_text, checkpoint), (troupe_text, at), (int, process), (troupe_text, state),
-              (troupe_text, source), (bool, memory), (cause_fields, cause));
+              (troupe_text, source), (bool, memory), (cause_fields, cause), (int64_t, revision),
+              (troupe_text, member));
 
 const char *trp_facts_copy(trp_facts *facts, const char *text)
 {
@@ -203,7 +204,8 @@ static void take_attempt(trp_facts *facts, trp_json line, const line_fields *fie
 {
     trp_facts_attempt *last =
         &facts->attempt_ring[(facts->attempts + TRP_FACTS_ATTEMPTS - 1) % TRP_FACTS_ATTEMPTS];
-    bool restart = facts->attempts > 0 && last->opening == (int)facts->openings;
+    bool again = facts->attempts > 0 && last->opening == (int)facts->openings;
+    bool restart = again && (!facts->rests || fields->cause.text != NULL);
     trp_facts_attempt *row = &facts->attempt_ring[facts->attempts++ % TRP_FACTS_ATTEMPTS];
     *row = (trp_facts_attempt){.attempt = fields->attempt,
                                .report = fields->report,
@@ -211,10 +213,12 @@ static void take_attempt(trp_facts *facts, trp_json line, const line_fields *fie
                                .opening = (int)facts->openings,
                                .driver = facts->last_driver,
                                .restart = restart,
+                               .anew = again && !restart,
                                .elapsed_s = facts->elapsed_s,
                                .memory = fields->memory,
                                .cause_rank = fields->cause.rank};
     facts->restarts += restart;
+    facts->rests = false;
     if (fields->elapsed_s > facts->elapsed_s && fields->elapsed_s <= elapsed_max)
         row->elapsed_s = fields->elapsed_s;
     copy_field(row->at, sizeof row->at, fields->at);
@@ -255,6 +259,37 @@ static void take_other(trp_facts *facts, trp_json line)
              line.at, cut ? "..." : "");
 }
 
+// A state between two groups of an opening is that of one that waits for another group.
+static void take_state(trp_facts *facts, const line_fields *fields)
+{
+    copy_field(facts->state, sizeof facts->state, fields->state);
+    bool paused = strcmp(facts->state, "PAUSED") == 0;
+    facts->rests |= paused || strcmp(facts->state, "QUEUED") == 0;
+    if (paused)
+        trp_facts_take_pause(facts);
+}
+
+// The member has that name in reports too, where it is an array.
+static void take_ranks_wished(trp_facts *facts, trp_json line, trp_arena *arena)
+{
+    trp_json value;
+    int ranks;
+    if (trp_json_member(line, "ranks", &value) &&
+        trp_json_read(&troupe_type_int, value, arena, &ranks) == TROUPE_OK)
+        trp_facts_take_ranks(facts, ranks);
+    else
+        take_other(facts, line);
+}
+
+static void take_wish(trp_facts *facts, trp_json line, const line_fields *fields)
+{
+    trp_json value;
+    if (fields->member != NULL && trp_json_member(line, "value", &value))
+        trp_facts_take_wish(facts, fields->revision, fields->member, value);
+    else
+        take_other(facts, line);
+}
+
 static bool take_value_line(trp_facts *facts, trp_json line, trp_arena *arena)
 {
     line_fields fields = {.cause = {.rank = -1}};
@@ -266,15 +301,22 @@ static bool take_value_line(trp_facts *facts, trp_json line, trp_arena *arena)
     if (strcmp(fields.event, "open") == 0) {
         facts->openings++;
         facts->last_driver = fields.process;
+        facts->rests = false;
         copy_field(facts->opened_at, sizeof facts->opened_at, fields.at);
     } else if (strcmp(fields.event, "attempt") == 0) {
         take_attempt(facts, line, &fields, arena);
     } else if (strcmp(fields.event, "commit") == 0) {
         take_commit(facts, line, &fields, arena);
     } else if (strcmp(fields.event, "state") == 0) {
-        copy_field(facts->state, sizeof facts->state, fields.state);
+        take_state(facts, &fields);
     } else if (strcmp(fields.event, "no_commit") == 0) {
         facts->no_commits++;
+    } else if (strcmp(fields.event, "resize") == 0) {
+        take_ranks_wished(facts, line, arena);
+    } else if (strcmp(fields.event, "modify") == 0) {
+        take_wish(facts, line, &fields);
+    } else if (strcmp(fields.event, "live") == 0) {
+        trp_facts_take_live(facts, fields.revision, fields.report);
     } else if (strcmp(fields.event, "end") != 0) {
         take_other(facts, line);
     }
@@ -317,10 +359,11 @@ static troupe_status begin_journal(trp_facts *facts)
 {
     trp_arena *arena = &facts->arena;
     facts->attempt_ring = trp_arena_alloc(arena, TRP_FACTS_ATTEMPTS * sizeof *facts->attempt_ring);
+    facts->change_ring = trp_arena_alloc(arena, TRP_FACTS_CHANGES * sizeof *facts->change_ring);
     facts->other_ring = trp_arena_alloc(arena, TRP_FACTS_OTHERS * sizeof *facts->other_ring);
     facts->commits_over_reports = trp_arena_alloc(arena, sizeof *facts->commits_over_reports);
     facts->commits_over_time = trp_arena_alloc(arena, sizeof *facts->commits_over_time);
-    if (facts->attempt_ring == NULL || facts->other_ring == NULL ||
+    if (facts->attempt_ring == NULL || facts->change_ring == NULL || facts->other_ring == NULL ||
         facts->commits_over_reports == NULL || facts->commits_over_time == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for what the journal says");
     trp_series_begin(facts->commits_over_reports, 1);

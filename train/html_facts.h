@@ -12,6 +12,7 @@
 enum {
     TRP_FACTS_METRICS = 64,   // More are counted.
     TRP_FACTS_ATTEMPTS = 200, // The last ones.
+    TRP_FACTS_CHANGES = 200,
     TRP_FACTS_OTHERS = 50,
     TRP_FACTS_CHECKPOINTS = 200,
     TRP_FACTS_LOGS = 256,
@@ -32,7 +33,8 @@ typedef struct trp_facts_attempt {
     int reached;  // The highest one before it began.
     int opening;  // From 1.
     int driver;   // Its process; 0: not known.
-    bool restart; // After the one before in the same opening.
+    bool restart; // After the one before in the same opening, which had failed.
+    bool anew;    // Likewise, but that one had left for a pause or another number of ranks.
     char at[32];
     double elapsed_s;
     char checkpoint[64];
@@ -42,6 +44,24 @@ typedef struct trp_facts_attempt {
     char pids[400];     // "4711, 4712"
     char replaced[200]; // Ranks that got another process.
 } trp_facts_attempt;
+
+// What was asked of the run while it was there.
+typedef enum trp_change_kind {
+    TRP_CHANGE_PAUSE,
+    TRP_CHANGE_RANKS,
+    TRP_CHANGE_VALUE
+} trp_change_kind;
+
+typedef struct trp_facts_change {
+    trp_change_kind kind;
+    uint64_t before;  // As many attempts had begun.
+    int report;       // The highest one then; of a value that counts, the one after which it does.
+    double elapsed_s; // At that report.
+    int ranks;
+    int64_t revision; // Of a value,
+    bool counts;      // which is in effect.
+    char text[300];   // "rate = 0.05"
+} trp_facts_change;
 
 // A line of an event that the page knows nothing of.
 typedef struct trp_facts_other {
@@ -83,7 +103,8 @@ typedef struct trp_facts {
     double elapsed_s;
     char state[16]; // The last one: "RUNNING".
     char opened_at[32];
-    uint64_t openings, attempts, restarts, commits, others;
+    uint64_t openings, attempts, restarts, commits, changes, others;
+    bool rests;          // Its group has left, and waits to be formed anew.
     uint64_t no_commits; // Reports whose checkpoint failed.
     int last_driver;
     trp_facts_metric *metrics[TRP_FACTS_METRICS];
@@ -92,6 +113,7 @@ typedef struct trp_facts {
     bool has_ranks;            // Reports have the metrics of all ranks.
     // The last ones; number i is at i % its size.
     trp_facts_attempt *attempt_ring;
+    trp_facts_change *change_ring;
     trp_facts_other *other_ring;
     trp_series *commits_over_reports, *commits_over_time;
     char best_checkpoint[64]; // By .keep_metric, of those that were committed.
@@ -113,6 +135,12 @@ void trp_facts_free(trp_facts *facts);
 // The journal alone, and one line of it.
 troupe_status trp_facts_journal(const char *folder, trp_facts *facts);
 void trp_facts_take(trp_facts *facts, const char *line, size_t size);
+// Lines of changes (html_changes.c).
+void trp_facts_take_pause(trp_facts *facts);
+void trp_facts_take_ranks(trp_facts *facts, int ranks);
+void trp_facts_take_wish(trp_facts *facts, int64_t revision, const char *member, trp_json value);
+// What was wished up to that revision counts after that report.
+void trp_facts_take_live(trp_facts *facts, int64_t revision, int report);
 // Checkpoints and logs (html_folders.c).
 troupe_status trp_facts_folders(trp_facts *facts);
 

@@ -32,8 +32,16 @@ static void write_marks(const trp_facts *facts, const trp_axis *axis, trp_buffer
     for (uint64_t i = first; i < facts->attempts; i++) {
         const trp_facts_attempt *row = &facts->attempt_ring[i % TRP_FACTS_ATTEMPTS];
         double at = axis->time ? row->elapsed_s : row->reached;
-        if (i > 0 && at >= axis->from && at <= axis->to)
+        if (i > 0 && !row->anew && at >= axis->from && at <= axis->to)
             trp_curve_mark(axis, row->restart ? TRP_MARK_RESTART : TRP_MARK_OPENING, at, out);
+    }
+    uint64_t kept = facts->changes < TRP_FACTS_CHANGES ? facts->changes : TRP_FACTS_CHANGES;
+    for (uint64_t i = facts->changes - kept; i < facts->changes; i++) {
+        const trp_facts_change *row = &facts->change_ring[i % TRP_FACTS_CHANGES];
+        double at = axis->time ? row->elapsed_s : row->report;
+        bool counts = row->kind != TRP_CHANGE_VALUE || row->counts;
+        if (counts && at >= axis->from && at <= axis->to)
+            trp_curve_mark(axis, TRP_MARK_CHANGE, at, out);
     }
 }
 
@@ -113,6 +121,10 @@ static void write_key(const trp_facts *facts, trp_buffer *out)
         trp_buffer_printf(out, "<li><svg viewBox=\"0 0 22 14\" aria-hidden=\"true\"><line "
                                "class=\"opening\" x1=\"0\" y1=\"7\" x2=\"22\" y2=\"7\"/></svg>"
                                "opened again</li>\n");
+    if (facts->changes > 0)
+        trp_buffer_printf(out, "<li><svg viewBox=\"0 0 22 14\" aria-hidden=\"true\"><line "
+                               "class=\"change\" x1=\"0\" y1=\"7\" x2=\"22\" y2=\"7\"/></svg>"
+                               "paused, resized or modified</li>\n");
     if (odd)
         trp_buffer_printf(out,
                           "<li><svg viewBox=\"0 0 22 14\" aria-hidden=\"true\"><path "

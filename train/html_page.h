@@ -10,6 +10,8 @@ void trp_html_page(const trp_facts *facts, const char *links, const char *made, 
 
 void trp_html_curves(const trp_facts *facts, trp_buffer *out);
 void trp_html_attempts(const trp_facts *facts, const char *links, trp_buffer *out);
+// The rows of what was asked after so many attempts had begun, in the table of attempts.
+void trp_html_changes(const trp_facts *facts, uint64_t before, trp_buffer *out);
 void trp_html_checkpoints(const trp_facts *facts, const char *links, trp_buffer *out);
 void trp_html_logs(const trp_facts *facts, const char *links, trp_buffer *out);
 void trp_html_settings(const trp_facts *facts, const char *links, trp_buffer *out);

@@ -31,6 +31,10 @@ static void write_link(trp_buffer *out, const char *links, const char *folder, c
 // Why this attempt began.
 static void write_reason(const trp_facts *facts, const trp_facts_attempt *row, trp_buffer *out)
 {
+    if (row->anew) {
+        trp_buffer_printf(out, "Formed anew");
+        return;
+    }
     if (!row->restart) {
         if (facts->openings > 1)
             trp_buffer_printf(out, "Opening %d", row->opening);
@@ -100,18 +104,26 @@ void trp_html_attempts(const trp_facts *facts, const char *links, trp_buffer *ou
 {
     uint64_t first =
         facts->attempts > TRP_FACTS_ATTEMPTS ? facts->attempts - TRP_FACTS_ATTEMPTS : 0;
-    begin_section(out, "attempts", "Attempts and restarts");
-    if (facts->attempts == 0) {
-        trp_buffer_printf(out, "<p>No group of it has started.</p>\n</section>\n");
+    begin_section(out, "attempts", "Attempts, restarts and changes");
+    if (facts->attempts == 0)
+        trp_buffer_printf(out, "<p>No group of it has started.</p>\n");
+    if (facts->attempts + facts->changes == 0) {
+        trp_buffer_printf(out, "</section>\n");
         return;
     }
     if (first > 0)
         trp_buffer_printf(out, "<p class=\"note\">The last %d of %llu.</p>\n", TRP_FACTS_ATTEMPTS,
                           (unsigned long long)facts->attempts);
-    trp_html_table(out, "Attempts and restarts",
+    if (facts->changes > TRP_FACTS_CHANGES)
+        trp_buffer_printf(out, "<p class=\"note\">Of %llu changes the last %d.</p>\n",
+                          (unsigned long long)facts->changes, TRP_FACTS_CHANGES);
+    trp_html_table(out, "Attempts, restarts and changes",
                    "#Attempt|Began|Why|#Rank lost|Goes on from|Processes by rank");
-    for (uint64_t i = first; i < facts->attempts; i++)
+    trp_html_changes(facts, first, out);
+    for (uint64_t i = first; i < facts->attempts; i++) {
         write_attempt(facts, &facts->attempt_ring[i % TRP_FACTS_ATTEMPTS], links, out);
+        trp_html_changes(facts, i + 1, out);
+    }
     trp_html_table_end(out);
     trp_buffer_printf(out, "</section>\n");
 }

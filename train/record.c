@@ -226,11 +226,13 @@ static const char *reason_of(const char *text)
 static void tell_missing(trp_record *record, const trp_commit *commit)
 {
     const char *reason = reason_of(commit->error.text);
-    if (record->missing == 0 || strcmp(reason, record->missing_why) != 0) {
+    if (record->missing == 0 ||
+        strncmp(reason, record->missing_why, sizeof record->missing_why - 1) != 0) {
         tell_missing_again(record);
         trp_log(TRP_WARN, "report %d of %s has no checkpoint: %s", commit->number,
                 record->job->path, commit->error.text);
-        snprintf(record->missing_why, sizeof record->missing_why, "%s", reason);
+        snprintf(record->missing_why, sizeof record->missing_why, "%.*s",
+                 (int)sizeof record->missing_why - 1, reason);
     }
     record->missing++;
 }

@@ -459,6 +459,60 @@ static void test_a_restart_from_memory(void **state)
     page_free(&it);
 }
 
+// What was asked of a run is a row between its attempts and a mark in its curves; what follows from
+// a pause is no restart.
+static void test_pauses_sizes_and_live_values_are_seen(void **state)
+{
+    (void)state;
+    static const char lines[] =
+        "{\"event\": \"open\", \"epoch\": 1}\n"
+        "{\"event\": \"state\", \"state\": \"QUEUED\"}\n"
+        "{\"event\": \"attempt\", \"attempt\": 0, \"pids\": [11, 12]}\n"
+        "{\"event\": \"report\", \"report\": 1, \"elapsed_s\": 1, \"metrics\": {\"loss\": 2}}\n"
+        "{\"event\": \"modify\", \"revision\": 1, \"member\": \"rate\", \"value\": 0.25}\n"
+        "{\"event\": \"modify\", \"revision\": 2, \"member\": \"note\", \"value\": \"<b>\"}\n"
+        "{\"event\": \"report\", \"report\": 2, \"elapsed_s\": 2, \"metrics\": {\"loss\": 1}}\n"
+        "{\"event\": \"live\", \"revision\": 2, \"report\": 2}\n"
+        "{\"event\": \"state\", \"state\": \"PAUSED\"}\n"
+        "{\"event\": \"resize\", \"ranks\": 3}\n"
+        "{\"event\": \"state\", \"state\": \"QUEUED\"}\n"
+        "{\"event\": \"attempt\", \"attempt\": 1, \"report\": 2, \"pids\": [13, 14, 15]}\n"
+        "{\"event\": \"report\", \"report\": 3, \"elapsed_s\": 3, \"metrics\": {\"loss\": 1}}\n"
+        "{\"event\": \"attempt\", \"attempt\": 2, \"report\": 2, \"pids\": [16, 17, 18], "
+        "\"cause\": {\"rank\": 1, \"status\": \"PEER_LOST\", \"text\": \"rank 1 fell\"}}\n"
+        "{\"event\": \"modify\", \"revision\": 3, \"member\": \"rate\", \"value\": 0.5}\n";
+    make_folder("changes");
+    put("changes", "run.json", small_run, sizeof small_run - 1);
+    put("changes", "journal.jsonl", lines, sizeof lines - 1);
+    char *folder = support_path(storage, "changes");
+    trp_facts facts;
+    troupe_must(trp_facts_read(folder, &facts));
+    assert_int_equal(facts.bad_lines, 0);
+    assert_int_equal(facts.restarts, 1);
+    assert_int_equal(facts.changes, 5);
+    trp_buffer marks = {0};
+    trp_html_curves(&facts, &marks);
+    trp_buffer_append(&marks, "", 1);
+    int found = 0;
+    for (const char *at = (char *)marks.data; (at = strstr(at, "<line class=\"change\"")) != NULL;
+         at++)
+        found++;
+    assert_int_equal(found, 1 + 2 * 4); // In the key, and on either axis all but the last.
+    trp_buffer_free(&marks);
+    trp_facts_free(&facts);
+    page it = report_of("changes");
+    expect(&it, "modifiedrate = 0.25 since report 3");
+    expect(&it, "modifiednote = \"<b>\" since report 3");
+    expect(&it, "pausedafter report 2");
+    expect(&it, "resizedto 3 ranks after report 2");
+    expect(&it, "Formed anew");
+    expect(&it, "rank 1 fell");
+    expect(&it, "modifiedrate = 0.5 asked for after report 3, not in effect");
+    assert_false(page_says(&it, "Other events"));
+    page_free(&it);
+    free(folder);
+}
+
 static void test_lines_that_cannot_be_read_are_counted(void **state)
 {
     (void)state;
@@ -706,6 +760,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_damaged_files_are_read_as_far_as_they_can_be),
         cmocka_unit_test(test_sources_and_ranks_are_seen),
         cmocka_unit_test(test_a_restart_from_memory),
+        cmocka_unit_test(test_pauses_sizes_and_live_values_are_seen),
         cmocka_unit_test(test_lines_that_cannot_be_read_are_counted),
         cmocka_unit_test(test_what_is_no_run_is_refused),
         cmocka_unit_test(test_a_series_hides_nothing),
