@@ -1,6 +1,7 @@
 // test_elastic.c: runs that start with as many ranks as there is room for.
 // timeout: 120
 #include "adds.h"
+#include "fresh.h"
 
 enum { CPUS = 4, EPOCHS = 20 };
 
@@ -138,18 +139,32 @@ static void test_a_least_number_beyond_the_ranks_is_refused(void **state)
         TROUPE_INVALID);
 }
 
+static int argument_count;
+static char **arguments;
+
+static void start(void)
+{
+    troupe_must(troupe_start(argument_count, arguments, .cpus = CPUS, .threads = 2,
+                             .worker_init = end_where_broken));
+}
+
 int main(int argc, char **argv)
 {
-    storage = support_directory_make(); // Before there are workers, which know it too.
+    argument_count = argc;
+    arguments = argv;
+    // Before there are workers, which know it too: those of a second start run this anew.
+    const char *made = getenv("ELASTIC_STORAGE");
+    storage = made ? strdup(made) : support_directory_make();
+    setenv("ELASTIC_STORAGE", storage, 1);
     broken = support_path(storage, "broken");
-    troupe_must(
-        troupe_start(argc, argv, .cpus = CPUS, .threads = 2, .worker_init = end_where_broken));
+    fresh_start = start;
+    start();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_an_elastic_run_takes_what_there_is),
-        cmocka_unit_test(test_it_waits_for_the_fewest),
-        cmocka_unit_test(test_parts_of_ranks_leave_only_their_number),
-        cmocka_unit_test(test_a_rank_that_cannot_be_started_is_left_out),
-        cmocka_unit_test(test_a_least_number_beyond_the_ranks_is_refused),
+        fresh_test(test_an_elastic_run_takes_what_there_is),
+        fresh_test(test_it_waits_for_the_fewest),
+        fresh_test(test_parts_of_ranks_leave_only_their_number),
+        fresh_test(test_a_rank_that_cannot_be_started_is_left_out),
+        fresh_test(test_a_least_number_beyond_the_ranks_is_refused),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(broken);

@@ -1,5 +1,6 @@
 // test_job.c: jobs: submitting, queueing, stopping, closing, and what is refused.
 // timeout: 120
+#include "fresh.h"
 #include "line.h"
 
 #include <fcntl.h>
@@ -714,32 +715,43 @@ static void test_storage_may_be_relative_or_left_out(void **state)
     free(home);
 }
 
+static int argument_count;
+static char **arguments;
+
+static void start(void)
+{
+    troupe_must(troupe_start(argument_count, arguments, .cpus = CPUS, .threads = 2));
+}
+
 int main(int argc, char **argv)
 {
+    argument_count = argc;
+    arguments = argv;
     line_settings config = line_plain(1);
     troupe_job *job = NULL;
     if (argc > 0 && !getenv("TROUPE_WORKER") &&
         troupe_submit(line_fit, &config, NULL, &job) != TROUPE_NOT_STARTED)
         return 1;
-    troupe_must(troupe_start(argc, argv, .cpus = CPUS, .threads = 2));
+    fresh_start = start;
+    start();
     storage = support_directory_make();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_stop_ends_all_ranks_at_the_same_report),
-        cmocka_unit_test(test_a_stop_after_the_last_report_changes_nothing),
-        cmocka_unit_test(test_reports_after_the_stop_do_not_count),
-        cmocka_unit_test(test_jobs_overlap_where_there_is_room_and_never_beyond),
-        cmocka_unit_test(test_a_queued_job_can_be_stopped_and_closed),
-        cmocka_unit_test(test_closing_kills_a_loop_that_does_not_stop),
-        cmocka_unit_test(test_a_killed_job_tells_why),
-        cmocka_unit_test(test_a_follower_may_close_its_job_at_the_end),
-        cmocka_unit_test(test_a_follower_may_wait_for_its_job_and_close_it),
-        cmocka_unit_test(test_a_slow_follower_holds_up_nothing_and_misses_nothing),
-        cmocka_unit_test(test_a_gate_is_asked_where_it_said_and_within_its_bound),
-        cmocka_unit_test(test_a_gate_may_close_its_job),
-        cmocka_unit_test(test_methods_may_train),
-        cmocka_unit_test(test_workers_submit_no_jobs),
-        cmocka_unit_test(test_wrong_options_are_named),
-        cmocka_unit_test(test_storage_may_be_relative_or_left_out),
+        fresh_test(test_a_stop_ends_all_ranks_at_the_same_report),
+        fresh_test(test_a_stop_after_the_last_report_changes_nothing),
+        fresh_test(test_reports_after_the_stop_do_not_count),
+        fresh_test(test_jobs_overlap_where_there_is_room_and_never_beyond),
+        fresh_test(test_a_queued_job_can_be_stopped_and_closed),
+        fresh_test(test_closing_kills_a_loop_that_does_not_stop),
+        fresh_test(test_a_killed_job_tells_why),
+        fresh_test(test_a_follower_may_close_its_job_at_the_end),
+        fresh_test(test_a_follower_may_wait_for_its_job_and_close_it),
+        fresh_test(test_a_slow_follower_holds_up_nothing_and_misses_nothing),
+        fresh_test(test_a_gate_is_asked_where_it_said_and_within_its_bound),
+        fresh_test(test_a_gate_may_close_its_job),
+        fresh_test(test_methods_may_train),
+        fresh_test(test_workers_submit_no_jobs),
+        fresh_test(test_wrong_options_are_named),
+        fresh_test(test_storage_may_be_relative_or_left_out),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);

@@ -1,6 +1,7 @@
 // test_job_resources.c: what the ranks of jobs hold of their node: the table before, during and
 // after, GPUs that need not exist, the environment of each rank, and what is refused.
 // timeout: 120
+#include "fresh.h"
 #include "line.h"
 
 #include <fcntl.h>
@@ -419,21 +420,32 @@ static void test_what_the_node_does_not_have_is_refused(void **state)
     assert_all_free();
 }
 
+static int argument_count;
+static char **arguments;
+
+static void start(void)
+{
+    troupe_must(troupe_start(argument_count, arguments, .cpus = CPUS, .threads = 2,
+                             .memory_bytes = MEMORY, .resources = "license=2,accelerator=1.5"));
+}
+
 int main(int argc, char **argv)
 {
+    argument_count = argc;
+    arguments = argv;
     setenv("CUDA_VISIBLE_DEVICES", "4,GPU-five,6,7", 1); // No GPU is needed for them to be counted.
-    troupe_must(troupe_start(argc, argv, .cpus = CPUS, .threads = 2, .memory_bytes = MEMORY,
-                             .resources = "license=2,accelerator=1.5"));
+    fresh_start = start;
+    start();
     storage = support_directory_make();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_table_is_exact_and_gpus_are_disjoint),
-        cmocka_unit_test(test_jobs_beside_each_other_have_different_gpus),
-        cmocka_unit_test(test_a_gang_holds_all_or_nothing),
-        cmocka_unit_test(test_nothing_is_oversubscribed),
-        cmocka_unit_test(test_a_killed_rank_and_a_killed_job_give_back_exactly),
-        cmocka_unit_test(test_nothing_is_given_back_before_its_processes_have_ended),
-        cmocka_unit_test(test_a_run_continues_with_fewer_ranks_and_resources),
-        cmocka_unit_test(test_what_the_node_does_not_have_is_refused),
+        fresh_test(test_the_table_is_exact_and_gpus_are_disjoint),
+        fresh_test(test_jobs_beside_each_other_have_different_gpus),
+        fresh_test(test_a_gang_holds_all_or_nothing),
+        fresh_test(test_nothing_is_oversubscribed),
+        fresh_test(test_a_killed_rank_and_a_killed_job_give_back_exactly),
+        fresh_test(test_nothing_is_given_back_before_its_processes_have_ended),
+        fresh_test(test_a_run_continues_with_fewer_ranks_and_resources),
+        fresh_test(test_what_the_node_does_not_have_is_refused),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);

@@ -2,6 +2,7 @@
 // timeout: 120
 // cost: 8
 #include "adds.h"
+#include "fresh.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -411,23 +412,34 @@ static void undisturb(void)
     troupe_result_free(&result);
 }
 
+static int argument_count;
+static char **arguments;
+
+static void start(void)
+{
+    troupe_must(troupe_start(argument_count, arguments, .cpus = CPUS, .threads = 2));
+}
+
 int main(int argc, char **argv)
 {
+    argument_count = argc;
+    arguments = argv;
     if (argc > 1)
         return drive(argc, argv);
-    troupe_must(troupe_start(argc, argv, .cpus = CPUS, .threads = 2));
+    fresh_start = start;
+    start();
     storage = support_directory_make();
     undisturb();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_pause_changes_no_number_and_holds_nothing),
-        cmocka_unit_test(test_a_paused_run_ends_at_once),
-        cmocka_unit_test(test_a_queued_job_pauses_too),
-        cmocka_unit_test(test_a_time_limit_stands_still_in_a_pause),
-        cmocka_unit_test(test_a_run_goes_on_with_more_and_with_fewer_ranks),
-        cmocka_unit_test(test_a_resize_that_cannot_be_is_refused),
-        cmocka_unit_test(test_two_that_grow_do_not_wait_for_each_other),
-        cmocka_unit_test(test_a_gate_pauses_and_resizes_at_its_report),
-        cmocka_unit_test(test_a_paused_run_whose_driver_is_killed_goes_on),
+        fresh_test(test_a_pause_changes_no_number_and_holds_nothing),
+        fresh_test(test_a_paused_run_ends_at_once),
+        fresh_test(test_a_queued_job_pauses_too),
+        fresh_test(test_a_time_limit_stands_still_in_a_pause),
+        fresh_test(test_a_run_goes_on_with_more_and_with_fewer_ranks),
+        fresh_test(test_a_resize_that_cannot_be_is_refused),
+        fresh_test(test_two_that_grow_do_not_wait_for_each_other),
+        fresh_test(test_a_gate_pauses_and_resizes_at_its_report),
+        fresh_test(test_a_paused_run_whose_driver_is_killed_goes_on),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);
