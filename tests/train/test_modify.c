@@ -436,7 +436,7 @@ static void test_hooks_are_given_the_values_of_now(void **state)
 // Says in its report whether the process is that of an attempt before.
 static troupe_status compare_step(troupe_rank *me, const settings *config)
 {
-    static int first_attempt = -1; // Of this process; of several ranks they all say the same.
+    static _Atomic int first_attempt = -1; // Of this process, whose ranks all say the same.
     progress at = {(int)me->epoch + 1};
     if (first_attempt < 0)
         first_attempt = me->attempt;
