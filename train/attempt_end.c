@@ -16,6 +16,12 @@ enum {
 
 // ---- failures
 
+// Whether it has a process of its own: not where one is all of them (TROUPE_LOCAL).
+static bool has_process(troupe_actor worker)
+{
+    return worker.id != 0 && worker.process != trp_process_slot();
+}
+
 // The process is what is ended, with all ranks in it, since an actor could not take note of its end
 // where its process is stopped. Where the word is lost, for lack of memory, it is sent again at the
 // next look.
@@ -27,11 +33,12 @@ static void kill_rank(trp_run *run, int rank)
         return;
     bool told = worker.id == 0 || trp_node_end(worker.process, worker.incarnation,
                                                "was ended with its group") == TROUPE_OK;
+    bool again = !told && has_process(worker);
     for (int i = first; i < first + together && i < run->world; i++) {
         run->ranks[i].killed = told;
-        run->ranks[i].to_kill = !told;
+        run->ranks[i].to_kill = again;
     }
-    if (!told)
+    if (again)
         atomic_store(&run->job->missed, true);
 }
 
@@ -181,7 +188,7 @@ bool trp_attempt_are_gone(trp_run *run, trp_run_next next)
         const trp_rank_state *state = &run->ranks[rank];
         troupe_actor worker = state->worker.address;
         bool all = next != TRP_NEXT_ATTEMPT;
-        if (!worker.id || !(state->killed || state->to_kill || all) ||
+        if (!has_process(worker) || !(state->killed || state->to_kill || all) ||
             !trp_process_alive(worker.process, worker.incarnation, NULL))
             continue;
         if (all && now_ms - run->waits_ms > LONGEST_MS) {

@@ -197,6 +197,32 @@ static void test_resources(void **state)
     assert_true(all.cpus.total == 2);
 }
 
+// Fails in its first attempt.
+static troupe_status lives_twice(troupe_rank *me)
+{
+    TROUPE_TRY(troupe_report(me, {"attempt", me->attempt}));
+    return me->attempt == 0 ? troupe_fail(TROUPE_FAILED, "once more") : TROUPE_OK;
+}
+TROUPE_TRAINER(lives_twice);
+
+// No process ends with a group or a job, and none is waited for.
+static void test_jobs(void **state)
+{
+    (void)state;
+    enum { JOBS = 3 };
+    char *folder = support_directory_make();
+    int64_t begun_ms = support_now_ms();
+    for (int i = 0; i < JOBS; i++) { // Each needs all CPUs.
+        troupe_result *result;
+        troupe_must(
+            troupe_train(lives_twice, NULL, &result, .ranks = 2, .storage = folder, .restarts = 1));
+        assert_int_equal(troupe_result_restarts(result), 1);
+        troupe_result_free(&result);
+    }
+    assert_true(support_now_ms() - begun_ms < SUPPORT_SOON_MS - 1000);
+    support_directory_remove(folder);
+}
+
 static void test_starts_again(void **state)
 {
     (void)state;
@@ -336,6 +362,7 @@ int main(void)
         cmocka_unit_test(test_many_lives),
         cmocka_unit_test(test_objects),
         cmocka_unit_test(test_resources),
+        cmocka_unit_test(test_jobs),
     };
     const struct CMUnitTest others[] = {
         cmocka_unit_test(test_starts_again),
