@@ -361,8 +361,8 @@ int main(void)
         cmocka_unit_test(test_killing_at_work),
         cmocka_unit_test(test_many_lives),
         cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_resources),
         cmocka_unit_test(test_jobs),
+        cmocka_unit_test(test_resources),
     };
     const struct CMUnitTest others[] = {
         cmocka_unit_test(test_starts_again),

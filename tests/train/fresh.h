@@ -29,6 +29,4 @@ static int fresh_after(void **state)
     return 0;
 }
 
-#define fresh_test(function) cmocka_unit_test_teardown(function, fresh_after)
-
 #endif

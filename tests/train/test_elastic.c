@@ -160,11 +160,11 @@ int main(int argc, char **argv)
     fresh_start = start;
     start();
     const struct CMUnitTest tests[] = {
-        fresh_test(test_an_elastic_run_takes_what_there_is),
-        fresh_test(test_it_waits_for_the_fewest),
-        fresh_test(test_parts_of_ranks_leave_only_their_number),
-        fresh_test(test_a_rank_that_cannot_be_started_is_left_out),
-        fresh_test(test_a_least_number_beyond_the_ranks_is_refused),
+        cmocka_unit_test_teardown(test_an_elastic_run_takes_what_there_is, fresh_after),
+        cmocka_unit_test_teardown(test_it_waits_for_the_fewest, fresh_after),
+        cmocka_unit_test_teardown(test_parts_of_ranks_leave_only_their_number, fresh_after),
+        cmocka_unit_test_teardown(test_a_rank_that_cannot_be_started_is_left_out, fresh_after),
+        cmocka_unit_test_teardown(test_a_least_number_beyond_the_ranks_is_refused, fresh_after),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(broken);

@@ -438,14 +438,16 @@ int main(int argc, char **argv)
     start();
     storage = support_directory_make();
     const struct CMUnitTest tests[] = {
-        fresh_test(test_the_table_is_exact_and_gpus_are_disjoint),
-        fresh_test(test_jobs_beside_each_other_have_different_gpus),
-        fresh_test(test_a_gang_holds_all_or_nothing),
-        fresh_test(test_nothing_is_oversubscribed),
-        fresh_test(test_a_killed_rank_and_a_killed_job_give_back_exactly),
-        fresh_test(test_nothing_is_given_back_before_its_processes_have_ended),
-        fresh_test(test_a_run_continues_with_fewer_ranks_and_resources),
-        fresh_test(test_what_the_node_does_not_have_is_refused),
+        cmocka_unit_test_teardown(test_the_table_is_exact_and_gpus_are_disjoint, fresh_after),
+        cmocka_unit_test_teardown(test_jobs_beside_each_other_have_different_gpus, fresh_after),
+        cmocka_unit_test_teardown(test_a_gang_holds_all_or_nothing, fresh_after),
+        cmocka_unit_test_teardown(test_nothing_is_oversubscribed, fresh_after),
+        cmocka_unit_test_teardown(test_a_killed_rank_and_a_killed_job_give_back_exactly,
+                                  fresh_after),
+        cmocka_unit_test_teardown(test_nothing_is_given_back_before_its_processes_have_ended,
+                                  fresh_after),
+        cmocka_unit_test_teardown(test_a_run_continues_with_fewer_ranks_and_resources, fresh_after),
+        cmocka_unit_test_teardown(test_what_the_node_does_not_have_is_refused, fresh_after),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);

@@ -431,15 +431,15 @@ int main(int argc, char **argv)
     storage = support_directory_make();
     undisturb();
     const struct CMUnitTest tests[] = {
-        fresh_test(test_a_pause_changes_no_number_and_holds_nothing),
-        fresh_test(test_a_paused_run_ends_at_once),
-        fresh_test(test_a_queued_job_pauses_too),
-        fresh_test(test_a_time_limit_stands_still_in_a_pause),
-        fresh_test(test_a_run_goes_on_with_more_and_with_fewer_ranks),
-        fresh_test(test_a_resize_that_cannot_be_is_refused),
-        fresh_test(test_two_that_grow_do_not_wait_for_each_other),
-        fresh_test(test_a_gate_pauses_and_resizes_at_its_report),
-        fresh_test(test_a_paused_run_whose_driver_is_killed_goes_on),
+        cmocka_unit_test_teardown(test_a_pause_changes_no_number_and_holds_nothing, fresh_after),
+        cmocka_unit_test_teardown(test_a_paused_run_ends_at_once, fresh_after),
+        cmocka_unit_test_teardown(test_a_queued_job_pauses_too, fresh_after),
+        cmocka_unit_test_teardown(test_a_time_limit_stands_still_in_a_pause, fresh_after),
+        cmocka_unit_test_teardown(test_a_run_goes_on_with_more_and_with_fewer_ranks, fresh_after),
+        cmocka_unit_test_teardown(test_a_resize_that_cannot_be_is_refused, fresh_after),
+        cmocka_unit_test_teardown(test_two_that_grow_do_not_wait_for_each_other, fresh_after),
+        cmocka_unit_test_teardown(test_a_gate_pauses_and_resizes_at_its_report, fresh_after),
+        cmocka_unit_test_teardown(test_a_paused_run_whose_driver_is_killed_goes_on, fresh_after),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);
