@@ -4,8 +4,8 @@
 //
 // Each row is one run or several, of two ranks but for the checkpoints, which have one; not pinned.
 // The peer is Ray Train, whose rows (compare/peer_ray_train.py) take turns with ours, but for those
-// of commits in memory, which it does not have. Every row has a floor, and its note says whether
-// that holds.
+// of commits in memory and of data, which it does not have. The notes of rows that have a floor say
+// whether it holds.
 //
 // train.first_report: from the submission until the follower is called with the first report.
 // train.reports: reports a second of ranks that do nothing else, with a follower that only looks.
@@ -20,6 +20,8 @@
 // train.overhead: the share of the time that steps of 20 ms, a report each, spend in that report.
 // train.checkpoint.<bytes>: the time of a save and its report, as a share of what write and fsync
 // of as many bytes take in the same process; between two saves it computes for twice that long.
+// train.data.<source>: how fast shuffled batches are made of a source, by one thread, in its own
+// time on a CPU; the peer copies the same rows by memcpy, in an order that it knows before.
 #include "harness_rows.h"
 
 #include <fcntl.h>
@@ -544,6 +546,7 @@ int main(int argc, char **argv)
         if (wanted[i])
             print(&rows[i], &ours[i], &theirs[i]);
     troupe_stop();
+    bench_data(folder);
     nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     return bench_rows_close();
 }

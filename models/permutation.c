@@ -14,6 +14,14 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
+// A round's function: a product of 128 bits with a random key in it, folded to half of them.
+static inline uint64_t fold(uint64_t x, uint64_t key)
+{
+    __extension__ typedef unsigned __int128 wide;
+    wide product = (wide)(x ^ key) * 0x9e3779b97f4a7c15u;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 trp_permutation trp_permutation_make(uint64_t count, uint64_t seed, uint64_t epoch)
 {
     trp_permutation made = {.count = count};
@@ -37,8 +45,8 @@ uint64_t trp_permutation_at(const trp_permutation *permutation, uint64_t place)
     do {
         uint64_t high = place >> permutation->low, low = place & low_mask;
         for (int i = 0; i < TRP_PERMUTATION_ROUNDS; i += 2) {
-            high ^= mix(low ^ keys[i]) & high_mask;
-            low ^= mix(high ^ keys[i + 1]) & low_mask;
+            high ^= fold(low, keys[i]) & high_mask;
+            low ^= fold(high, keys[i + 1]) & low_mask;
         }
         place = high << permutation->low | low;
     } while (place >= permutation->count);
