@@ -32,7 +32,7 @@ static void usage(FILE *out)
         "environment. Ctrl-C stops the run in order, a second one ends it at once.\n\n"
         "  -n, --ranks N           processes (default 1)\n"
         "      --min-ranks N       begin with so many where there is no room for more\n"
-        "      --name NAME         of the run's folder (default: the program's name)\n"
+        "      --name NAME         of the run's folder (default: of the program or script)\n"
         "      --storage DIR       folder of all runs (default ~/troupe_results)\n"
         "      --resume            go on with the run of that name, if there is one\n"
         "      --from DIR          begin with this checkpoint\n"
@@ -45,6 +45,7 @@ static void usage(FILE *out)
         "      --keep N            best checkpoints (default: all)\n"
         "      --best METRIC:GOAL  that ranks them; GOAL is min or max\n"
         "      --save-every N      ask for a checkpoint with each Nth report (default 1)\n"
+        "      --rank-0-reports    the programs of other ranks do not\n"
         "      --config JSON       for the program, in TROUPE_CONFIG\n"
         "      --env KEY=VALUE     for the program; may be repeated\n"
         "      --folder DIR        where the program runs (default: here)\n"
@@ -135,6 +136,7 @@ enum {
     KEEP,
     BEST,
     SAVE_EVERY,
+    RANK_0_REPORTS,
     CONFIG,
     ENVIRONMENT,
     FOLDER,
@@ -156,6 +158,7 @@ static const struct option options[] = {
     {"keep", required_argument, NULL, KEEP},
     {"best", required_argument, NULL, BEST},
     {"save-every", required_argument, NULL, SAVE_EVERY},
+    {"rank-0-reports", no_argument, NULL, RANK_0_REPORTS},
     {"config", required_argument, NULL, CONFIG},
     {"env", required_argument, NULL, ENVIRONMENT},
     {"folder", required_argument, NULL, FOLDER},
@@ -214,6 +217,9 @@ static bool take(settings *is, int option, const char *given)
         return true;
     case BEST:
         return read_best(is, given);
+    case RANK_0_REPORTS:
+        is->program.rank_0_reports = true;
+        return true;
     case CONFIG:
         is->program.json = given;
         return true;
@@ -230,11 +236,21 @@ static bool take(settings *is, int option, const char *given)
     }
 }
 
-// The last part of the program's path, of characters that a folder of a run may have.
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// The program's name, or that of the script that it is to run, of characters that a folder of a run
+// may have.
 static void name_run(settings *is)
 {
-    const char *program = is->program.arguments.items[0], *slash = strrchr(program, '/');
-    snprintf(is->name, sizeof is->name, "%s", slash ? slash + 1 : program);
+    const troupe_array_troupe_text *given = &is->program.arguments;
+    const char *name = last_part(given->items[0]);
+    if (strncmp(name, "python", 6) == 0 && given->count > 1 && given->items[1][0] != '-')
+        name = last_part(given->items[1]);
+    snprintf(is->name, sizeof is->name, "%s", name);
     for (char *at = is->name; *at; at++)
         if (!isalnum((unsigned char)*at) && !strchr("._-", *at))
             *at = '-';
@@ -330,11 +346,10 @@ static int end_of(const troupe_result *result)
         return complain_of(troupe_result_error(result));
     if (!troupe_result_stopped(result))
         return TOOL_DONE;
-    const char *name = strrchr(troupe_result_path(result), '/');
     fprintf(stderr,
             "troupe train: the run was stopped after report %d; it goes on with --resume --name "
             "%s\n",
-            troupe_result_reports(result), name ? name + 1 : troupe_result_path(result));
+            troupe_result_reports(result), last_part(troupe_result_path(result)));
     return TOOL_STOPPED;
 }
 

@@ -262,6 +262,16 @@ int trp_member_stop_at(const trp_member *member)
     return known ? (int)control->stop_at : 0;
 }
 
+bool trp_member_has_entered(const trp_member *member, int rank, int number)
+{
+    return trp_counter_reached(&member->control->lines[rank].reports, (uint32_t)number);
+}
+
+bool trp_member_has_left(const trp_member *member, int rank)
+{
+    return trp_counter_is_closed(&member->control->lines[rank].reports);
+}
+
 bool trp_member_stops_unreported(const trp_member *member, int first_report)
 {
     uint64_t word = atomic_load(&member->control->orders); // The highest stays as it was then.

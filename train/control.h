@@ -124,6 +124,9 @@ typedef enum trp_report_turn {
 troupe_status trp_member_report(trp_member *member, int number, trp_report_turn *turn);
 // The last report, if all ranks know it that have entered as many as this one; else 0.
 int trp_member_stop_at(const trp_member *member);
+// Whether that rank has entered the report of that number; whether it enters no further one.
+bool trp_member_has_entered(const trp_member *member, int rank, int number);
+bool trp_member_has_left(const trp_member *member, int rank);
 // Whether a stop is ordered, and was before any rank had entered a report; the first one is that
 // number. The same on all ranks.
 bool trp_member_stops_unreported(const trp_member *member, int first_report);

@@ -280,7 +280,9 @@ trp_guard_news trp_guard_look(trp_guard *guard, const trp_guarded *what, int *st
 {
     message news;
     ssize_t got = recv(guard->socket, &news, sizeof news, MSG_DONTWAIT);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+    // A guard that ends without having read its last order resets the socket, which still has what
+    // it told.
+    if (got < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET))
         return TRP_GUARD_NOTHING;
     if (got != (ssize_t)sizeof news) {
         if (guard->program > 0)

@@ -25,6 +25,7 @@
 
 enum {
     LOOK_MS = 100,    // How often the group is looked at.
+    FOLLOW_MS = 20,   // How often rank 0 is, by ranks that report when it does.
     DRAIN_MS = 5000,  // For what was printed, once the program has ended,
     LOST_MS = 200,    // and where others may have its output whom nobody guards.
     WARNED_LINES = 5, // Of those that are no reports.
@@ -44,8 +45,8 @@ typedef struct program {
     int reports;             // The socket where it reports; -1: it has ended.
     trp_program_lines lines; // That come there.
     trp_arena arena;         // Of one line.
+    bool follows;            // It makes the reports that rank 0 makes; its program makes none.
     bool answered;           // The line at hand gets an answer.
-    bool has_answers;        // It has reported where it is answered.
     int refused;             // Lines that were no reports.
     bool stopped;            // A report said so.
     bool asked, killed;      // It was sent SIGTERM, SIGKILL.
@@ -158,24 +159,39 @@ static void refuse_line(program *it)
     trp_error_forget();
 }
 
+// Whether this report is the run's last one, and the first that says so. A failure ends the rank.
+static bool stops_with(program *it, troupe_status status)
+{
+    if (status != TROUPE_OK && status != TROUPE_STOPPED)
+        fail(it);
+    bool first = status == TROUPE_STOPPED && !it->stopped;
+    it->stopped = it->stopped || first;
+    return first;
+}
+
 static void make_report(program *it, const trp_program_said *said)
 {
     troupe_status status =
         said->checkpoint && !it->stopped ? add_checkpoint(it, said->checkpoint) : TROUPE_OK;
     if (status == TROUPE_OK)
         status = troupe_report_metrics(it->me, said->metrics, said->count);
-    if (status != TROUPE_OK && status != TROUPE_STOPPED) {
-        fail(it);
+    bool stops = stops_with(it, status);
+    if (it->failed.status != TROUPE_OK)
         return;
-    }
-    bool first = status == TROUPE_STOPPED && !it->stopped;
-    it->stopped = it->stopped || first;
-    it->has_answers = it->has_answers || it->answered;
     answer_report(it, trp_worker_reports(it->me));
-    if (first && it->answered)
+    if (stops && it->answered)
         it->next_ms = trp_clock_ms() + (int64_t)(it->config->grace_s * 1000);
-    else if (first)
+    else if (stops)
         ask(it);
+}
+
+// The reports that rank 0 has made. Its program has time to learn from that of rank 0 that it ends.
+static void follow_rank_0(program *it)
+{
+    while (it->follows && it->failed.status == TROUPE_OK && !it->stopped &&
+           trp_member_has_entered(it->member, 0, trp_worker_reports(it->me) + 1))
+        if (stops_with(it, troupe_report_metrics(it->me, NULL, 0)))
+            it->next_ms = trp_clock_ms() + (int64_t)(it->config->grace_s * 1000);
 }
 
 static void take_line(program *it, const char *text, size_t size, bool answered)
@@ -188,6 +204,8 @@ static void take_line(program *it, const char *text, size_t size, bool answered)
     troupe_status status =
         text ? trp_program_line_read(text, size, &it->arena, &said)
              : troupe_fail(TROUPE_TOO_LARGE, "it has more than %d bytes", TRP_PROGRAM_LINE_MAX);
+    if (status == TROUPE_OK && it->follows)
+        status = troupe_fail(TROUPE_INVALID, "only rank 0 reports, by .rank_0_reports");
     if (status != TROUPE_OK)
         refuse_line(it);
     else
@@ -316,6 +334,7 @@ static void look_at_group(program *it)
         fail(it);
         return;
     }
+    follow_rank_0(it);
     // Nobody could be told by an answer.
     if (it->guard.program > 0 && trp_member_stops_unreported(it->member, it->task->first_report))
         ask(it);
@@ -358,7 +377,7 @@ static void follow(program *it)
         };
         trp_program_output_await(&it->out, &rows[2]);
         trp_program_output_await(&it->errors, &rows[3]);
-        (void)poll(rows, 4, LOOK_MS);
+        (void)poll(rows, 4, it->follows ? FOLLOW_MS : LOOK_MS);
         if (rows[1].revents)
             take_reports(it);
         if (rows[2].revents)
@@ -398,6 +417,22 @@ static troupe_status report_stop(program *it)
     return status;
 }
 
+// Its program has ended, and that of rank 0 may go on.
+static troupe_status follow_to_end(program *it)
+{
+    for (bool left = false; !left && !it->asked && !it->stopped;) {
+        left = trp_member_has_left(it->member, 0); // Before it is looked for the last time.
+        if (!trp_member_is_whole(it->member))
+            return trp_member_lost(it->member, "troupe_process");
+        follow_rank_0(it);
+        if (it->failed.status != TROUPE_OK)
+            return trp_error_set(&it->failed);
+        if (!left)
+            (void)poll(NULL, 0, FOLLOW_MS);
+    }
+    return TROUPE_OK;
+}
+
 static troupe_status result_of(program *it)
 {
     if (it->refused > WARNED_LINES)
@@ -405,11 +440,14 @@ static troupe_status result_of(program *it)
                 it->me->rank);
     if (it->failed.status != TROUPE_OK)
         return trp_error_set(&it->failed);
+    bool well = WIFEXITED(it->status) && WEXITSTATUS(it->status) == 0;
+    if (it->follows && well)
+        TROUPE_TRY(follow_to_end(it));
     if (it->asked && !it->stopped)
         return report_stop(it);
     if (it->stopped)
         return TROUPE_STOPPED;
-    return WIFEXITED(it->status) && WEXITSTATUS(it->status) == 0 ? TROUPE_OK : failure_of(it);
+    return well ? TROUPE_OK : failure_of(it);
 }
 
 static troupe_status run(troupe_rank *me, const void *config)
@@ -423,6 +461,7 @@ static troupe_status run(troupe_rank *me, const void *config)
     it->me = me;
     it->config = &own;
     it->task = trp_worker_task(me);
+    it->follows = own.rank_0_reports && me->rank > 0;
     it->guard.socket = it->reports = -1;
     it->out = (trp_program_output){.from = -1, .to = STDOUT_FILENO};
     it->errors = (trp_program_output){.from = -1, .to = STDERR_FILENO};

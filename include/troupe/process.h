@@ -29,10 +29,11 @@
 // descriptor prints the line behind "TROUPE_REPORT " on its standard output. It gets no answers, is
 // told to stop by SIGTERM, and gives each checkpoint a folder of its own.
 //
-// All ranks report equally often, or none does. As every rank, a program that is to stop makes one
-// report more, which is asked to have a checkpoint; if none has reported yet, the stop is a SIGTERM
-// to its process group. Its standard output and errors go to its rank's log. When its rank ends,
-// however it does, the program and all processes that it has started are ended.
+// All ranks report equally often, or none does; with .rank_0_reports only rank 0 does. As every
+// rank, a program that is to stop makes one report more, which is asked to have a checkpoint; if
+// none has reported yet, the stop is a SIGTERM to its process group. Its standard output and errors
+// go to its rank's log. When its rank ends, however it does, the program and all processes that it
+// has started are ended.
 #ifndef TROUPE_PROCESS_H
 #define TROUPE_PROCESS_H
 
@@ -51,6 +52,9 @@ TROUPE_STRUCT(
     (troupe_text, folder),
     // A JSON value for the program, of at most 100,000 bytes; NULL: none.
     (troupe_text, json),
+    // The programs of other ranks than 0 do not report, as that of rank 0 does for all: only its
+    // checkpoints are the run's.
+    (bool, rank_0_reports),
     // How long it may go on once it was told to stop, until it gets SIGTERM, and after that until
     // it is killed; 0: 10 s.
     (double, grace_s));

@@ -92,7 +92,7 @@ static bool is_there(void *path)
 }
 
 // Starts the command with a program that writes its number to the file `up`, and waits for it.
-static pid_t start(const char *script, pid_t *program)
+static pid_t start(const char *script, const char *name, pid_t *program)
 {
     char *up = support_path(folder, "up");
     (void)unlink(up);
@@ -103,7 +103,7 @@ static pid_t start(const char *script, pid_t *program)
             (void)dup2(null, fd);
         if (chdir(folder) == 0)
             execl(support_setting("TROUPE_TOOL"), "troupe", "train", "--storage", folder, "-q",
-                  "--name", "signals", "sh", "-c", script, NULL);
+                  "--name", name, "sh", "-c", script, NULL);
         _exit(99);
     }
     if (!support_wait_until(is_there, up, SUPPORT_SOON_MS))
@@ -130,7 +130,7 @@ static void test_signals_stop_a_run(void **state)
     pid_t tool =
         start("echo $$ >up.new; mv up.new up; while true; do echo '{}' >&3; read -r a <&3; "
               "case $a in *true,*) echo in order >ended; exit;; esac; done",
-              &program);
+              "signals", &program);
     assert_int_equal(kill(tool, SIGINT), 0);
     expect_ended_by(tool, SIGINT);
     assert_false(support_process_lives(program));
@@ -139,7 +139,7 @@ static void test_signals_stop_a_run(void **state)
     free(text);
     // One that does not care: a second signal ends it.
     tool = start("trap '' TERM; echo $$ >up.new; mv up.new up; while true; do sleep 1000; done",
-                 &program);
+                 "signals", &program);
     assert_int_equal(kill(tool, SIGTERM), 0);
     int status;
     while (waitpid(tool, &status, WNOHANG) == 0) {
@@ -148,10 +148,25 @@ static void test_signals_stop_a_run(void **state)
     }
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
     assert_false(support_process_lives(program));
-    tool = start("echo $$ >up.new; mv up.new up; sleep 1000", &program);
+}
+
+// The same command goes on with a run whose driver was killed.
+static void test_a_killed_command_is_given_again(void **state)
+{
+    (void)state;
+    pid_t program;
+    pid_t tool = start("echo 7 >$TROUPE_CHECKPOINT_DIR/step; echo '{\"checkpoint\": "
+                       "\"'$TROUPE_CHECKPOINT_DIR'\"}' >&3; read -r a <&3; "
+                       "until [ -e last/checkpoints/checkpoint_000000 ]; do sleep 0.01; done; "
+                       "echo $$ >up.new; mv up.new up; sleep 1000",
+                       "last", &program);
     assert_int_equal(kill(tool, SIGKILL), 0);
     expect_ended_by(tool, SIGKILL);
-    assert_true(support_processes_end(&program, 1, SUPPORT_SOON_MS));
+    expect_run(0, "", "-q --resume --name last sh -c 'cat $TROUPE_RESTORE_DIR/step >went_on'");
+    assert_false(support_process_lives(program)); // It is not begun beside what is left.
+    char *text = read_file("went_on");
+    assert_string_equal(text, "7\n");
+    free(text);
 }
 
 static int begin(void **state)
@@ -175,6 +190,7 @@ int main(void)
         cmocka_unit_test(test_the_end_is_told_by_the_status),
         cmocka_unit_test(test_a_wrong_command_line_is_refused),
         cmocka_unit_test(test_signals_stop_a_run),
+        cmocka_unit_test(test_a_killed_command_is_given_again),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -170,7 +170,8 @@ static void test_the_environment_is_that_of_torchrun(void **state)
     config.json = "{\"rate\": 0.5}";
     config.folder = "/";
     troupe_must(troupe_train(troupe_process, &config, &result, .ranks = RANKS, .storage = storage,
-                             .name = "where", .restarts = 3, .env = "FROM_ENV=1"));
+                             .name = "where", .restarts = 3, .env = "FROM_ENV=1",
+                             .gpus_per_rank = 1));
     troupe_result_free(&result);
     static const char *const wanted[][2] = {
         {"RANK", "1"},
@@ -193,6 +194,7 @@ static void test_the_environment_is_that_of_torchrun(void **state)
         {"FROM_ENV", "1"},
         {"PYTHONUNBUFFERED", "1"},
         {"OMP_NUM_THREADS", "1"},
+        {"CUDA_VISIBLE_DEVICES", "0,1"}, // LOCAL_RANK is the number of its own.
         {"at", "/"},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
@@ -275,6 +277,25 @@ static void test_answers_need_not_be_read(void **state)
     troupe_result_free(&result);
 }
 
+// As most scripts do; the others are never further behind than rank 0 waits for.
+static void test_rank_0_alone_may_report(void **state)
+{
+    (void)state;
+    troupe_result *result;
+    troupe_process_config config = script(
+        "[ $RANK = 0 ] || { echo '{}' >&3; read -r answer <&3; echo \"$answer\" >$1/refused; "
+        "exit; }\n"
+        "i=0; while [ $i -lt 40 ]; do i=$((i + 1)); echo $i >$TROUPE_CHECKPOINT_DIR/step; "
+        "echo '{\"checkpoint\": \"'$TROUPE_CHECKPOINT_DIR'\"}' >&3; read -r answer <&3; done");
+    config.rank_0_reports = true;
+    troupe_must(troupe_train(troupe_process, &config, &result, .ranks = RANKS, .storage = storage,
+                             .keep = 1));
+    assert_int_equal(troupe_result_reports(result), 40);
+    assert_non_null(troupe_result_checkpoint(result));
+    troupe_result_free(&result);
+    expect_file("refused", "only rank 0 reports");
+}
+
 // ---- failures
 
 static void expect_failure(troupe_process_config config, int ranks, troupe_status expected,
@@ -301,6 +322,9 @@ static void test_a_program_that_fails_is_named(void **state)
                    "rank 1");
     assert_non_null(strstr(troupe_last_error()->text, "was killed by signal 11 (Segmentation "
                                                       "fault)"));
+    troupe_process_config config = script("[ $RANK = 0 ] || exit 7; sleep 1000");
+    config.rank_0_reports = true; // That does not wait for rank 0.
+    expect_failure(config, RANKS, TROUPE_FAILED, "exited with status 7");
     expect_failure(script("echo '{\"checkpoint\": \"/not/there\"}' >&3; sleep 1000"), 1,
                    TROUPE_NOT_FOUND, "/not/there");
 }
@@ -393,6 +417,51 @@ static void test_others_are_told_by_a_signal(void **state)
     troupe_job_stop(job);
     assert_true(reports_of_stopped(job) > 0);
     expect_end(deaf);
+}
+
+// Of those that do not report, one ends when the other does, and one is asked.
+static void test_who_does_not_report_is_stopped_too(void **state)
+{
+    (void)state;
+    troupe_process_config config = script(
+        "case $RANK in 0) while true; do echo '{}' >&3; read -r answer <&3; echo $$ >$1/goes; case "
+        "$answer in *true,*) exit;; esac; done;; esac; while true; do sleep 1000; done");
+    config.rank_0_reports = true;
+    config.grace_s = 0.05;
+    troupe_job *job = submit(&config, RANKS);
+    (void)await_pid("goes");
+    troupe_job_stop(job);
+    assert_true(reports_of_stopped(job) > 0);
+}
+
+static bool is_paused(void *job)
+{
+    troupe_job_status status;
+    troupe_job_status_get((troupe_job *)job, &status);
+    return status.state == TROUPE_JOB_PAUSED;
+}
+
+static void test_a_program_is_paused_and_goes_on(void **state)
+{
+    (void)state;
+    troupe_process_config config = script(
+        "step=0; [ -z \"$TROUPE_RESTORE_DIR\" ] || { step=$(cat \"$TROUPE_RESTORE_DIR/step\"); "
+        "echo "
+        "$step >$1/went_on; }\n"
+        "while [ ! -e $1/enough ]; do step=$((step + 1)); [ $RANK = 1 ] || echo $step "
+        ">$TROUPE_CHECKPOINT_DIR/step; echo '{\"checkpoint\": \"'$TROUPE_CHECKPOINT_DIR'\"}' >&3; "
+        "read "
+        "-r answer <&3; echo $step >$1/goes_$RANK; case $answer in *true,*) exit;; esac; done");
+    troupe_job *job = submit(&config, 1);
+    (void)await_pid("goes_0");
+    troupe_job_pause(job);
+    assert_true(support_wait_until(is_paused, job, SUPPORT_SOON_MS));
+    troupe_job_status status;
+    troupe_job_status_get(job, &status);
+    troupe_job_go_on(job);
+    assert_int_equal(await_pid("went_on"), status.reports);
+    troupe_job_stop(job);
+    assert_true(reports_of_stopped(job) > status.reports);
 }
 
 // ---- kills
@@ -511,7 +580,7 @@ static int begin(void **state)
 static int begin_node(void **state)
 {
     (void)state;
-    troupe_must(troupe_start(0, NULL, .cpus = RANKS, .store_bytes_max = 16 << 20));
+    troupe_must(troupe_start(0, NULL, .cpus = RANKS, .gpus = RANKS, .store_bytes_max = 16 << 20));
     return 0;
 }
 
@@ -533,10 +602,13 @@ int main(void)
         cmocka_unit_test(test_what_is_no_report_is_answered_and_counted),
         cmocka_unit_test(test_a_program_that_says_nothing_ends_well),
         cmocka_unit_test(test_answers_need_not_be_read),
+        cmocka_unit_test(test_rank_0_alone_may_report),
         cmocka_unit_test(test_a_program_that_fails_is_named),
         cmocka_unit_test(test_a_config_that_is_wrong_is_refused),
         cmocka_unit_test(test_an_answer_tells_to_stop),
         cmocka_unit_test(test_others_are_told_by_a_signal),
+        cmocka_unit_test(test_who_does_not_report_is_stopped_too),
+        cmocka_unit_test(test_a_program_is_paused_and_goes_on),
         cmocka_unit_test(test_whoever_is_killed_nothing_is_left),
         cmocka_unit_test(test_what_a_program_leaves_is_ended),
     };
