@@ -15,10 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    READY_TIMEOUT_MS = 5000, // For a program that was executed to reach troupe_start.
-    LOOK_MS = 100,
-};
+enum { LOOK_MS = 100 };
+int trp_worker_ready_ms = 5000;
 
 // What a process that is waited for has had of the time.
 typedef struct watched {
@@ -57,13 +55,13 @@ static troupe_status judge(uint32_t slot, uint64_t incarnation, watched *keeper,
                            pid);
     // Only one that was executed may fail to come to troupe_start.
     if (trp_self.options.launch != TROUPE_LAUNCH_EXEC ||
-        worker->idle_ms + worker->ran_ms < READY_TIMEOUT_MS)
+        worker->idle_ms + worker->ran_ms < trp_worker_ready_ms)
         return TROUPE_OK;
     (void)trp_node_end(slot, incarnation, "did not reach troupe_start in time");
     return troupe_fail(TROUPE_IO,
                        "worker process %u (pid %d) did not reach troupe_start within %d s: "
                        "troupe_start must come first in main, in workers too",
-                       slot, pid, READY_TIMEOUT_MS / 1000);
+                       slot, pid, trp_worker_ready_ms / 1000);
 }
 
 static troupe_status ended(uint32_t slot, uint64_t incarnation)

@@ -6,6 +6,9 @@
 #include <troupe/runtime.h>
 #include <troupe/status.h>
 
+// How long a program that was executed is given to reach troupe_start. Tests make it shorter.
+extern int trp_worker_ready_ms;
+
 // Waits until it is ready, or a monotonic time (0: none). TROUPE_DEADLINE_EXCEEDED: not until then,
 // or the keeper has not made it within .request_timeout_ms, or it is stopped; TROUPE_IO: it ended,
 // or did not reach troupe_start; TROUPE_NOT_STARTED: the runtime was stopped meanwhile.

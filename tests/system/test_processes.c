@@ -16,6 +16,7 @@
 #include <runtime/node/keeper.h>
 #include <runtime/node/node_client.h>
 #include <runtime/node/server_stop.h>
+#include <runtime/node/worker_start.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/shm/segment.h>
 #include <sched.h>
@@ -423,6 +424,21 @@ static void test_a_program_that_a_worker_executed(void **state)
     assert_true(trp_process_is_driver());
 }
 
+enum { READY_MS = 1000 }; // What a program that is executed is given here, not 5 s.
+
+static int give_less_time(void **state)
+{
+    assert_int_equal(trp_worker_ready_ms, 5000);
+    trp_worker_ready_ms = READY_MS;
+    return set_up(state);
+}
+
+static int give_time(void **state)
+{
+    trp_worker_ready_ms = 5000;
+    return stop_runtime(state);
+}
+
 static void test_an_executed_worker_that_never_starts(void **state)
 {
     (void)state;
@@ -433,10 +449,10 @@ static void test_an_executed_worker_that_never_starts(void **state)
     uint32_t process;
     uint64_t incarnation;
     expect_refused(trp_node_worker(true, &process, &incarnation), TROUPE_IO,
-                   "did not reach troupe_start within 5 s");
+                   "did not reach troupe_start within 1 s");
 }
 
-enum { SLOW_MS = 6000 }; // More than a program that never starts is given.
+enum { SLOW_MS = 2000 }; // More than a program that never starts is given.
 
 static void start_slowly(void)
 {
@@ -546,9 +562,12 @@ int main(int argc, char **argv)
         ROW(test_a_socket_path_that_is_taken),
         ROW(test_executed_workers),
         ROW(test_a_program_that_a_worker_executed),
-        ROW(test_an_executed_worker_that_never_starts),
-        ROW(test_a_forked_worker_that_starts_slowly),
-        ROW(test_an_executed_worker_without_a_cpu),
+        cmocka_unit_test_setup_teardown(test_an_executed_worker_that_never_starts, give_less_time,
+                                        give_time),
+        cmocka_unit_test_setup_teardown(test_a_forked_worker_that_starts_slowly, give_less_time,
+                                        give_time),
+        cmocka_unit_test_setup_teardown(test_an_executed_worker_without_a_cpu, give_less_time,
+                                        give_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
