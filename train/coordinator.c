@@ -11,6 +11,7 @@
 #include <train/job_live.h>
 #include <train/run.h>
 #include <troupe/async.h>
+#include <troupe/life.h>
 
 // Has this coordinator told, after that time. False: it will not be.
 bool trp_run_remind_after(uint32_t ms, int attempt, int stage)
@@ -270,6 +271,8 @@ bool trp_coordinator_start(trp_job *job)
     }
     trp_run_close(job);
     (void)trp_job_finish(job, result);
+    if (made.address.id)
+        (void)troupe_actor_stop(made); // It was made, and could not be told to begin.
     return false;
 }
 

@@ -3,6 +3,7 @@
 #include "line.h"
 
 #include <pthread.h>
+#include <runtime/base/memory.h>
 #include <stdatomic.h>
 #include <train/job.h>
 
@@ -170,6 +171,7 @@ static void tell_wishes(void *of, trp_wishes *wishes)
 static void see_end(void *of, const trp_outcome *outcome)
 {
     user *it = of;
+    trp_memory_fail_after(-1);
     atomic_store(&it->status, outcome ? outcome->status : TROUPE_NO_MEMORY);
     atomic_store(&it->done, true);
 }
@@ -288,6 +290,34 @@ static void test_a_kill_before_the_coordinator_begins_is_not_lost(void **state)
                .size = sizeof(troupe_train_options), .storage = storage, .name = "killed-early"});
     expect_end(&it, TROUPE_FAILED);
     fclose(fopen(go, "w"));
+    free(go);
+}
+
+static void lose_memory(user *it)
+{
+    (void)it;
+    trp_memory_fail_after(0); // Until the end is told.
+}
+
+// There is no memory to tell the coordinator that it begins: the run's folder is free, though a
+// handle is open, and a second run can go on there.
+static void test_a_coordinator_that_cannot_begin_lets_go_of_the_folder(void **state)
+{
+    (void)state;
+    char *go = support_path(storage, "go");
+    waits_settings config = {go};
+    user it = {.at_logs = lose_memory}, second = {0};
+    troupe_train_options options = {
+        .size = sizeof options, .storage = storage, .name = "not-begun"};
+    fclose(fopen(go, "w"));
+    submit(&it, &troupe_trainer_report_once, &config, &options);
+    assert_true(support_wait_until(is_done, &it, SUPPORT_SOON_MS));
+    assert_int_equal(atomic_load(&it.status), TROUPE_NO_MEMORY);
+    options.open = TROUPE_OPEN_RESUME;
+    submit(&second, &troupe_trainer_report_once, &config, &options);
+    expect_end(&second, TROUPE_OK);
+    expect_end(&it, TROUPE_NO_MEMORY);
+    assert_int_equal(unlink(go), 0);
     free(go);
 }
 
@@ -466,6 +496,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_newer_wish_is_not_overtaken_by_an_older_one),
         cmocka_unit_test(test_a_kill_before_the_coordinator_begins_is_not_lost),
+        cmocka_unit_test(test_a_coordinator_that_cannot_begin_lets_go_of_the_folder),
         cmocka_unit_test(test_a_size_that_is_impossible_gives_way_to_a_newer_wish),
         cmocka_unit_test(test_a_resize_that_always_fails_ends_the_run),
         cmocka_unit_test(test_a_smaller_size_that_always_fails_ends_the_run),
