@@ -16,6 +16,7 @@
 // names a file that all ranks map. They combine values in the order of ranks, as the engine over
 // shared memory does, so that results can be compared to the bit.
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,7 +44,7 @@ static const char *told(const char *name, const char *otherwise)
     return value != NULL ? value : otherwise;
 }
 
-static int rank = -1; // Of the communicator that was made last.
+static atomic_int rank = -1; // Of the communicator that was made last.
 
 static void log_line(const char *function)
 {
@@ -92,6 +93,9 @@ static int called(const char *function, atomic_int *calls)
 
 // ---- memory
 
+// As CUDA, it may be called by several threads: this is for the blocks, and for streams.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
 enum { BLOCKS_MAX = 256 };
 typedef struct block {
     unsigned char *device, *alias;
@@ -101,9 +105,10 @@ typedef struct block {
 } block;
 static block blocks[BLOCKS_MAX];
 static size_t taken;
-static bool begun;
+static atomic_bool begun;
 static _Thread_local long context; // 1 + the thread's device.
 
+// Under the lock.
 static block *block_of(const void *address)
 {
     for (int i = 0; i < BLOCKS_MAX; i++)
@@ -116,11 +121,26 @@ static block *block_of(const void *address)
 // Where the bytes of an address are; NULL: a range that is not within one block.
 static void *bytes_at(const void *address, size_t size)
 {
-    block *found = block_of(address);
-    if (found == NULL)
-        return (void *)(uintptr_t)address;
-    size_t offset = (size_t)((const unsigned char *)address - found->device);
-    return offset + size <= found->size ? found->alias + offset : NULL;
+    pthread_mutex_lock(&lock);
+    const block *found = block_of(address);
+    void *bytes = (void *)(uintptr_t)address;
+    if (found != NULL) {
+        size_t offset = (size_t)((const unsigned char *)address - found->device);
+        bytes = offset + size <= found->size ? found->alias + offset : NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    return bytes;
+}
+
+// What kind of memory it is, as CUDA numbers them: 1 pinned, 2 a device's; 0: neither.
+static int kind_of(const void *address, int *home)
+{
+    pthread_mutex_lock(&lock);
+    const block *found = block_of(address);
+    int kind = found == NULL ? 0 : found->pinned ? 1 : 2;
+    *home = found != NULL ? found->home : -1;
+    pthread_mutex_unlock(&lock);
+    return kind;
 }
 
 static size_t memory_size(void)
@@ -128,42 +148,58 @@ static size_t memory_size(void)
     return (size_t)atoll(told("STANDIN_MEMORY", "1073741824"));
 }
 
-static int make_block(size_t size, bool pinned, void **address)
+static void map_block(block *made, size_t pages, bool pinned)
 {
-    size_t pages = (size + 4095) / 4096 * 4096;
-    if (size == 0)
-        return INVALID;
-    if (!pinned && taken + pages > memory_size())
-        return OUT_OF_MEMORY;
-    block *made = blocks;
-    while (made < blocks + BLOCKS_MAX && made->device != NULL)
-        made++;
     int fd = memfd_create("standin", MFD_CLOEXEC);
-    if (made == blocks + BLOCKS_MAX || fd < 0 || ftruncate(fd, (off_t)pages) != 0)
+    if (fd < 0 || ftruncate(fd, (off_t)pages) != 0)
         abort();
     void *alias = mmap(NULL, pages, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     void *device = pinned ? alias : mmap(NULL, pages, PROT_NONE, MAP_SHARED, fd, 0);
     if (alias == MAP_FAILED || device == MAP_FAILED)
         abort();
     close(fd);
-    *made =
-        (block){(unsigned char *)device, (unsigned char *)alias, pages, pinned, (int)context - 1};
-    taken += pinned ? 0 : pages;
-    *address = device;
-    return SUCCESS;
+    *made = (block){.device = (unsigned char *)device,
+                    .alias = (unsigned char *)alias,
+                    .size = pages,
+                    .pinned = pinned,
+                    .home = (int)context - 1};
+}
+
+static int make_block(size_t size, bool pinned, void **address)
+{
+    size_t pages = (size + 4095) / 4096 * 4096;
+    if (size == 0)
+        return INVALID;
+    pthread_mutex_lock(&lock);
+    bool room = pinned || taken + pages <= memory_size();
+    block *made = blocks;
+    while (made < blocks + BLOCKS_MAX && made->device != NULL)
+        made++;
+    if (made == blocks + BLOCKS_MAX)
+        abort();
+    if (room) {
+        map_block(made, pages, pinned);
+        taken += pinned ? 0 : pages;
+        *address = made->device;
+    }
+    pthread_mutex_unlock(&lock);
+    return room ? SUCCESS : OUT_OF_MEMORY;
 }
 
 static int end_block(void *address, bool pinned)
 {
+    pthread_mutex_lock(&lock);
     block *found = block_of(address);
-    if (found == NULL || found->device != address || found->pinned != pinned)
-        return INVALID;
-    taken -= pinned ? 0 : found->size;
-    munmap(found->alias, found->size);
-    if (!pinned)
-        munmap(found->device, found->size);
-    *found = (block){0};
-    return SUCCESS;
+    bool good = found != NULL && found->device == address && found->pinned == pinned;
+    if (good) {
+        taken -= pinned ? 0 : found->size;
+        munmap(found->alias, found->size);
+        if (!pinned)
+            munmap(found->device, found->size);
+        *found = (block){0};
+    }
+    pthread_mutex_unlock(&lock);
+    return good ? SUCCESS : INVALID;
 }
 
 // ---- streams: work is done in order, when somebody asks
@@ -187,11 +223,13 @@ static int advance(work *item); // NOT_READY, or done.
 
 static int progress(stream *on)
 {
+    int result = SUCCESS;
+    pthread_mutex_lock(&lock);
     while (on->first != NULL) {
         work *item = on->first;
-        int result = item->comm == NULL ? SUCCESS : advance(item);
+        result = item->comm == NULL ? SUCCESS : advance(item);
         if (result != SUCCESS)
-            return result;
+            break;
         if (item->comm == NULL)
             memmove(item->to, item->from, item->size);
         on->first = item->next;
@@ -199,7 +237,8 @@ static int progress(stream *on)
             on->last = &on->first;
         free(item);
     }
-    return SUCCESS;
+    pthread_mutex_unlock(&lock);
+    return result;
 }
 
 static void put(stream *on, work item)
@@ -209,8 +248,10 @@ static void put(stream *on, work item)
         abort();
     *made = item;
     made->next = NULL;
+    pthread_mutex_lock(&lock);
     *on->last = made;
     on->last = &made->next;
+    pthread_mutex_unlock(&lock);
 }
 
 static stream *stream_of(void *handle)
@@ -349,10 +390,10 @@ int cuMemFreeHost(void *address)
 
 int cuPointerGetAttribute(void *value, int attribute, unsigned long long address)
 {
-    const block *found = block_of((void *)(uintptr_t)address);
-    if (!begun || found == NULL || (attribute != 2 && attribute != 9))
+    int home, kind = kind_of((void *)(uintptr_t)address, &home);
+    if (!begun || kind == 0 || (attribute != 2 && attribute != 9))
         return INVALID;
-    *(int *)value = attribute == 9 ? found->home : found->pinned ? 1 : 2;
+    *(int *)value = attribute == 9 ? home : kind;
     return SUCCESS;
 }
 
@@ -575,7 +616,8 @@ static int collective(comm *of, void *on, work item, const void *from, void *to)
     size_t out = item.count * width * (item.kind == ALL_GATHER ? parts : 1);
     item.from = bytes_at(from, in);
     item.to = bytes_at(to, out);
-    bool device = block_of(from) != NULL && block_of(to) != NULL;
+    int home;
+    bool device = kind_of(from, &home) == 2 && kind_of(to, &home) == 2;
     if (!device || item.from == NULL || item.to == NULL || in > SLOT || width == 2 || of->asked < 3)
         return NCCL_INVALID; // It also has to be waited for before.
     item.size = in;
