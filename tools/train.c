@@ -340,10 +340,21 @@ static int complain_of(const char *why)
     return TOOL_FAILED;
 }
 
+// Without the advice for programs, which ends the text.
+static int complain_of_run(const troupe_result *result)
+{
+    const char *why = troupe_result_error(result), *path = troupe_result_path(result);
+    const char *advice = strstr(why, "; the run is at ");
+    fprintf(stderr, "troupe train: %.*s\n", (int)(advice ? advice - why : (long)strlen(why)), why);
+    fprintf(stderr, "troupe train: the run is at %s; it goes on with --resume --name %s\n", path,
+            last_part(path));
+    return TOOL_FAILED;
+}
+
 static int end_of(const troupe_result *result)
 {
     if (troupe_result_status(result) != TROUPE_OK)
-        return complain_of(troupe_result_error(result));
+        return complain_of_run(result);
     if (!troupe_result_stopped(result))
         return TOOL_DONE;
     fprintf(stderr,

@@ -24,8 +24,6 @@ enum {
     PORT_TRIES = 100,
 };
 
-extern char **environ;
-
 // ---- the program
 
 static bool is_folder(const char *path)

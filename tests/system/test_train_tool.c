@@ -63,6 +63,8 @@ static void test_the_end_is_told_by_the_status(void **state)
     expect_run(1, "troupe train: rank 0 (pid ", "--quiet sh -c 'echo because >&2; exit 4'");
     assert_non_null(
         strstr(output, "sh exited with status 4, and last wrote to its errors: because"));
+    assert_non_null(strstr(output, "it goes on with --resume --name sh\n"));
+    assert_null(strstr(output, "troupe_train("));
     expect_run(1, "there is no program 'no-such' in PATH", "-q no-such");
     expect_run(3, "it goes on with --resume --name limited",
                "-q --name limited --time-limit 0.2 -- sh -c "
