@@ -19,6 +19,7 @@
 #include <runtime/base/thread.h>
 #include <runtime/codec/tensor.h>
 #include <string.h>
+#include <train/worker.h>
 
 enum {
     BATCH_DEFAULT = 32,
@@ -36,6 +37,7 @@ typedef struct slot {
 } slot;
 
 struct troupe_batches {
+    trp_guest guest; // First. Of the loop that has opened it.
     trp_arena arena; // All below, but for what is gathered.
     trp_feed *feeds;
     size_t columns;
@@ -271,6 +273,12 @@ troupe_status trp_batches_open(const char *key, const troupe_shard *part, int64_
     return TROUPE_OK;
 }
 
+static void go_with_loop(trp_guest *guest)
+{
+    troupe_batches *batches = (troupe_batches *)guest;
+    troupe_batches_close(&batches);
+}
+
 troupe_status troupe_batches_open_with(troupe_rank *me, const char *key, troupe_batches **batches,
                                        const troupe_batches_options *how)
 {
@@ -286,7 +294,16 @@ troupe_status troupe_batches_open_with(troupe_rank *me, const char *key, troupe_
     // A rank that has all rows of a split set with others beside it is the first one of a single
     // row's set, whose largest part it has.
     int64_t share = part.all / me->world + (part.all % me->world > 0);
-    return trp_batches_open(key, &part, part.rows == part.all ? part.all : share, &taken, batches);
+    troupe_batches *made;
+    TROUPE_TRY(
+        trp_batches_open(key, &part, part.rows == part.all ? part.all : share, &taken, &made));
+    made->guest.leave = go_with_loop;
+    troupe_status status = trp_worker_guest(me, "troupe_batches_open", &made->guest);
+    if (status == TROUPE_OK)
+        *batches = made;
+    else
+        troupe_batches_close(&made); // Not reached: the part was this loop's.
+    return status;
 }
 
 // ---- lending them
@@ -386,6 +403,7 @@ void troupe_batches_close(troupe_batches **batches)
     if (!batches || !*batches)
         return;
     troupe_batches *closed = *batches;
+    trp_guest_leave(&closed->guest);
     if (closed->ahead) {
         pthread_mutex_lock(&closed->lock);
         closed->ends = true;

@@ -44,6 +44,7 @@ typedef struct trp_loop {
     trp_data_sets data; // That it has made itself,
     trp_lent_sets sets; // and those that its loop asks for,
     uint64_t sets_lent; // with references to the first.
+    trp_guest *guests;  // What it has opened of the layers above.
     trp_buffer value;   // What it returns, packed; empty: nothing.
     uint64_t value_schema;
     trp_alive *alive;
@@ -342,6 +343,7 @@ static troupe_status close_loop(loop *it, troupe_status status, trp_worker_end *
         .status = (int)status, .text = troupe_arena_text(text), .stopped = it->stopped};
     status = status == TROUPE_OK ? hand_over(it, end) : TROUPE_OK;
     trp_buffer_free(&it->value);
+    trp_guests_end(&it->guests);
     trp_refs_return(it->sets_lent);
     trp_data_drop(&it->data);
     trp_arena_clear(&it->live_arena);
@@ -857,6 +859,14 @@ troupe_status trp_worker_member(troupe_rank *me, const char *what, trp_member **
     loop *it;
     TROUPE_TRY(loop_of(me, what, &it));
     *member = &it->member;
+    return TROUPE_OK;
+}
+
+troupe_status trp_worker_guest(troupe_rank *me, const char *what, trp_guest *guest)
+{
+    loop *it;
+    TROUPE_TRY(loop_of(me, what, &it));
+    trp_guest_enter(&it->guests, guest);
     return TROUPE_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <train/control.h>
 #include <train/coordinator.h>
 #include <train/data.h>
+#include <train/guest.h>
 #include <train/place.h>
 
 // All that a rank is told.
@@ -68,6 +69,8 @@ TROUPE_ACTOR(trp_worker, (trp_worker_run, trp_task, trp_worker_end),
 // The group's memory as the loop's rank has it: for what a loop may call, named `what`. INVALID: it
 // was not called by the thread of a loop with that loop's rank.
 troupe_status trp_worker_member(troupe_rank *me, const char *what, trp_member **member);
+// The same: the guest goes with the loop, after its hooks, unless it has left before.
+troupe_status trp_worker_guest(troupe_rank *me, const char *what, trp_guest *guest);
 // For trainers of the library, by the thread of their loop: what it was told, and the last report
 // that it has made.
 const trp_task *trp_worker_task(troupe_rank *me);

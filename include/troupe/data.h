@@ -191,10 +191,10 @@ typedef struct troupe_batches_options {
 typedef struct troupe_batches troupe_batches;
 
 // In a loop: opens this rank's part of the run's set with that key, which has to consist of
-// columns. To be closed before the loop returns. A part may have fewer rows than a batch, or none
-// where the set has fewer rows than there are ranks. TROUPE_NOT_FOUND lists the keys that there
-// are; TROUPE_WRONG_TYPE: the set was named by troupe_data_set; TROUPE_INVALID: an option out of
-// its range; TROUPE_NO_MEMORY; or the failure to read a column.
+// columns. What the loop has not closed goes with it, after its hooks. A part may have fewer rows
+// than a batch, or none where the set has fewer rows than there are ranks. TROUPE_NOT_FOUND lists
+// the keys that there are; TROUPE_WRONG_TYPE: the set was named by troupe_data_set; TROUPE_INVALID:
+// an option out of its range; TROUPE_NO_MEMORY; or the failure to read a column.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_batches_open_with(
     troupe_rank *me, const char *key, troupe_batches **batches, const troupe_batches_options *how);
 #define troupe_batches_open(...) TROUPE_BATCHES_OPEN_(__VA_ARGS__, .unused_ = 0)

@@ -1,11 +1,16 @@
 // test_batches.c: the batches of a set: which rows they have, in what order, and without copies.
 #include <support.h>
 
+#include <dirent.h>
 #include <models/batches.h>
 #include <models/permutation.h>
 #include <models/source.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <troupe.h>
+#include <unistd.h>
 
 // ---- the order of an epoch
 
@@ -346,6 +351,76 @@ static void test_batches_in_order_are_lent(void **state)
     troupe_ref_drop(part.data);
 }
 
+// ---- loops that do not close what they have opened
+
+static int count_batch_threads(void)
+{
+    int found = 0;
+    char name[32];
+    DIR *tasks = opendir("/proc/self/task");
+    for (struct dirent *task; tasks && (task = readdir(tasks));) {
+        char path[300];
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = fopen(path, "re");
+        found += file && fgets(name, sizeof name, file) && strcmp(name, "trp-batches\n") == 0;
+        if (file)
+            fclose(file);
+    }
+    closedir(tasks);
+    return found;
+}
+
+TROUPE_STRUCT(forget_settings, (troupe_text, folder));
+static troupe_status forget(troupe_rank *me, const forget_settings *config)
+{
+    troupe_batches *batches;
+    troupe_batch batch;
+    char name[32], text[64];
+    snprintf(name, sizeof name, "%d-%d", me->rank, me->attempt);
+    snprintf(text, sizeof text, "%d %d", (int)getpid(), count_batch_threads());
+    char *path = support_path(config->folder, name);
+    support_write_file(path, text, strlen(text));
+    free(path);
+    TROUPE_TRY(troupe_batches_open(me, "train", &batches, .shuffle = true));
+    TROUPE_TRY(troupe_batches_next(batches, &batch));
+    if (count_batch_threads() != 1)
+        return troupe_fail(TROUPE_FAILED, "%d threads make batches", count_batch_threads());
+    for (int64_t i = 0; i < 2 && me->attempt == 0; i++) {
+        TROUPE_TRY(troupe_commit(int64_t, me, &i));
+        TROUPE_TRY(troupe_report(me, {"i", (double)i}));
+    }
+    TROUPE_TRY(troupe_barrier(me));
+    if (me->rank == 1 && me->attempt == 0)
+        kill(getpid(), SIGKILL);
+    return troupe_barrier(me);
+}
+TROUPE_TRAINER(forget, forget_settings);
+
+// A process that is kept for the next attempt has nothing of the last one.
+static void test_batches_go_with_their_loop(void **state)
+{
+    (void)state;
+    char *folder = support_directory_make(), *texts[2];
+    forget_settings config = {folder};
+    number_source source = {.rows = 10};
+    troupe_result *result = NULL;
+    troupe_status status =
+        troupe_train(forget, &config, &result, .ranks = 2, .restarts = 1, .storage = storage,
+                     .data = troupe_data_with(numbers, &source));
+    if (status != TROUPE_OK || troupe_result_restarts(result) != 1)
+        fail_msg("%s", result ? troupe_result_error(result) : troupe_last_error()->text);
+    for (int attempt = 0; attempt < 2; attempt++) {
+        char *path = support_path(folder, attempt ? "0-1" : "0-0");
+        texts[attempt] = support_read_file(path);
+        free(path);
+    }
+    assert_string_equal(texts[1], texts[0]); // The same process, and no thread of batches in it.
+    free(texts[0]);
+    free(texts[1]);
+    troupe_result_free(&result);
+    support_directory_remove(folder);
+}
+
 int main(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv, .cpus = 4));
@@ -357,6 +432,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_batches_in_order_are_lent),
         cmocka_unit_test(test_batches_cover_each_row_once),
         cmocka_unit_test(test_columns_that_do_not_fit_are_told),
+        cmocka_unit_test(test_batches_go_with_their_loop),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);
