@@ -109,11 +109,12 @@ static trp_model *make(const troupe_model *table)
     return model;
 }
 
+// Two files that declare a model in a header have two tables of it.
 static bool same(const troupe_model *a, const troupe_model *b)
 {
-    return a == b ||
-           (a->call == b->call && troupe_type_hash(a->config) == troupe_type_hash(b->config) &&
-            troupe_type_hash(a->state) == troupe_type_hash(b->state));
+    return a == b || (a->size == b->size && a->hooks() == b->hooks() &&
+                      troupe_type_hash(a->config) == troupe_type_hash(b->config) &&
+                      troupe_type_hash(a->state) == troupe_type_hash(b->state));
 }
 
 troupe_status trp_model_of(const troupe_model *table, const trp_model **model)

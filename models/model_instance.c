@@ -14,7 +14,7 @@
 
 #include <train/steps.h>
 
-static const char *name_of(troupe_hook hook)
+const char *trp_hook_name(troupe_hook hook)
 {
     static const char *const names[TROUPE_HOOKS] = {
         [TROUPE_HOOK_BEFORE_SETUP] = "before_setup",
@@ -41,7 +41,8 @@ troupe_status trp_instance_call(troupe_instance *instance, troupe_hook hook, voi
     const trp_model *model = instance->model;
     if (!trp_model_has(model, hook))
         return TROUPE_OK;
-    return trp_hook_ended(model->table->call(hook, instance->self, at, in, out), name_of(hook));
+    return trp_hook_ended(model->table->call(hook, instance->self, at, in, out),
+                          trp_hook_name(hook));
 }
 
 // ---- making and ending

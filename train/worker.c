@@ -60,6 +60,7 @@ typedef struct trp_loop {
     troupe_ref awaited; // What it goes on with, and how; NULL: it is told.
     trp_step_next next;
     troupe_timer watch; // While steps answer later.
+    void *above;        // Of the layer above.
 } loop;
 
 static _Thread_local loop *current;
@@ -721,6 +722,12 @@ troupe_status troupe_commit_as(const troupe_type *type, troupe_rank *me, const v
     loop *it;
     TROUPE_TRY(loop_of(me, "troupe_commit", &it));
     return it->stopped ? TROUPE_OK : trp_staged_put(&it->staged, type, value);
+}
+
+void **trp_loop_above(troupe_rank *me)
+{
+    loop *it;
+    return loop_of(me, "a function of models", &it) == TROUPE_OK ? &it->above : NULL;
 }
 
 bool troupe_checkpoint_due(troupe_rank *me)

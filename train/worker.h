@@ -76,4 +76,8 @@ troupe_status trp_worker_guest(troupe_rank *me, const char *what, trp_guest *gue
 const trp_task *trp_worker_task(troupe_rank *me);
 int trp_worker_reports(troupe_rank *me);
 
+// A place for what the layer above has of the rank whose loop runs on this thread; NULL where that
+// loop begins. NULL, with the error's text: `me` is not of it.
+void **trp_loop_above(troupe_rank *me);
+
 #endif

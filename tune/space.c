@@ -354,9 +354,17 @@ static double draw(const troupe_param *p, trp_random *random)
     return p->low;
 }
 
+static void begin(const trp_space *space, void *config)
+{
+    if (space->defaults)
+        memcpy(config, space->defaults, space->type->size);
+    else
+        memset(config, 0, space->type->size);
+}
+
 void trp_space_draw(const trp_space *space, trp_random *random, void *config)
 {
-    memset(config, 0, space->type->size);
+    begin(space, config);
     for (size_t i = 0; i < space->count; i++)
         store(&space->rows[i], config, draw(&space->rows[i].param, random));
 }
@@ -390,7 +398,7 @@ uint64_t trp_space_grid_size(const trp_space *space, int points)
 void trp_space_grid(const trp_space *space, int points, uint64_t index, void *config)
 {
     trp_assert(points > 0);
-    memset(config, 0, space->type->size);
+    begin(space, config);
     for (size_t i = space->count; i-- > 0;) {
         const troupe_param *p = &space->rows[i].param;
         uint64_t count = grid_count(p, points), at = index % count;

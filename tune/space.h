@@ -15,6 +15,7 @@ typedef struct trp_space {
     const troupe_type *type;
     trp_space_row *rows;
     size_t count;
+    const void *defaults; // What a config is before its rows are filled; NULL: zeros.
 } trp_space;
 
 // Checks the rows and copies them. TROUPE_INVALID names the row by its index, the field and what is
@@ -23,8 +24,8 @@ troupe_status trp_space_open(trp_space *space, const troupe_type *type, const tr
                              size_t count);
 void trp_space_close(trp_space *space);
 
-// Fills a whole config (type->size bytes): drawn rows by `random`, fixed ones, all else zero. Texts
-// in it point into the space.
+// Fills a whole config (type->size bytes): drawn rows by `random`, fixed ones, all else as in the
+// defaults. Texts of rows point into the space.
 void trp_space_draw(const trp_space *space, trp_random *random, void *config);
 
 // The number of combinations of a grid with `points` in each range; UINT64_MAX: that many or more.

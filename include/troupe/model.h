@@ -1,20 +1,24 @@
 // model.h: models: what a run trains, and what is then asked. A model is a struct with functions of
 // its own, its hooks; the library has the loop around them, the checkpoints, and the config.
 //
+//     // What a user says, what a checkpoint holds, and what computes:
 //     TROUPE_STRUCT(net_config, (double, rate), (int64_t, hidden), (troupe_fitting, fitting));
-//     TROUPE_STRUCT(net_state, (troupe_tensor, weights));       // what a checkpoint holds
-//     typedef struct net { int64_t hidden; float *weights; } net;  // what computes
+//     TROUPE_STRUCT(net_state, (troupe_tensor, weights));
+//     typedef struct net { int64_t hidden; float *weights; } net;
 //
 //     TROUPE_MODEL(net, net_config, net_state, net_setup, net_forward,
-//                  .defaults = {.rate = 0.01, .hidden = 64, .fitting = {.epochs = 10, .batch =
-//                  32}}, .input = {TROUPE_FLOAT32, 1, {64}},          // of a row .train_step =
-//                  net_train_step, .save = net_save, .load = net_load);
+//                  .train_step = net_train_step,
+//                  .save = net_save, .load = net_load,
+//                  .input = {TROUPE_FLOAT32, 1, {64}}, // Of a row.
+//                  .defaults = {.hidden = 64, .fitting = {.epochs = 10, .batch = 32}});
 //
-//     net_config config = troupe_defaults(net);                 // a model is a trainer:
-//     config.hidden = 128;
+//     // A model is a trainer:
+//     net_config config = troupe_defaults(net);
+//     config.rate = 0.01;
 //     TROUPE_TRY(troupe_train(net, &config, &result, .ranks = 2, .data = ...));
 //
-//     troupe_instance *instance;                                // and outside a run:
+//     // And outside a run:
+//     troupe_instance *instance;
 //     TROUPE_TRY(troupe_model_open(net, troupe_result_checkpoint(result), NULL, &instance));
 //     TROUPE_TRY(troupe_model_forward(instance, &x, &y));
 //     troupe_model_close(&instance);
@@ -110,9 +114,9 @@ typedef struct troupe_model {
 //     troupe_status setup(net *self, const net_config *config, troupe_use *use);
 //     troupe_status forward(net *self, const troupe_tensor *x, troupe_tensor *y);
 //
-// setup is given a struct of zeros, and takes the instance's memory from `use`. The elements of
-// forward's result are the model's own until it is asked again, or of troupe_arena_alloc. Members
-// that may follow:
+// setup is given a struct of zeros, and takes the instance's memory from `use`; the config lives as
+// long. The elements of forward's result are the model's own until it is asked again, or of
+// troupe_arena_alloc. Members that may follow:
 //
 //     .defaults     the config's, for what a user leaves out: troupe_defaults(net)
 //     .input        of a row: what forward is given has that type and shape
@@ -131,7 +135,8 @@ typedef struct troupe_model {
 //     .preprocess, .postprocess
 //                   as forward: of its input and of its result
 //     .save         troupe_status (net *, net_state *state): points to what is to be kept; nothing
-//                   is copied. Called on rank 0, for each checkpoint
+//                   is copied. Called on rank 0 for each checkpoint, and before a load on each
+//                   rank: the shapes of what it gives then are compared
 //     .load         troupe_status (net *, const net_state *state): copies what was kept into an
 //                   instance that setup has made. Called on all ranks
 //     .deinit       void (net *): ends what setup has begun, if that succeeded

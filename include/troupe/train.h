@@ -138,7 +138,9 @@ typedef struct troupe_trainer {
     // The loop function; NULL: it has .step among its stages.
     troupe_status (*run)(troupe_rank *me, const void *config);
     const troupe_stages *stages; // NULL: it has the loop alone.
-    const void *reserved_[3];
+    // A config: what a sweep begins with, before it sets the members of its space. NULL: zeros.
+    const void *defaults;
+    const void *reserved_[2];
 } troupe_trainer;
 
 // Makes a trainer known under its name; TROUPE_TRAINER does it before main. Errors as those of

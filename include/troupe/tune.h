@@ -34,7 +34,7 @@ typedef enum troupe_draw {
 enum { TROUPE_CHOICES_MAX = 32 };
 
 // How one field of the trainer's config is filled. The field must be a number or bool
-// (TROUPE_DRAW_FIXED: also a text). Fields without a row are zero.
+// (TROUPE_DRAW_FIXED: also a text). Fields without a row are zero, or a model's defaults.
 typedef struct troupe_param {
     size_t size; // Of this struct.
     const char *name;

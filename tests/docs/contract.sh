@@ -11,7 +11,7 @@ status=0
 
 # Row and test of each line of the table; "row <id>" for each row.
 awk -F'|' '
-/^\| [A-F][0-9][0-9] \|/ {
+/^\| [A-G][0-9][0-9] \|/ {
     id = $2; gsub(/ /, "", id)
     print "row " id
     where = $4
@@ -41,7 +41,7 @@ find tests -name '*.c' -o -name '*.sh' | sort | while read -r file; do
     */*.*) program=${program%.*} ;; # A further part of a program.
     esac
     awk -v program="$program" -v script="${file##*.}" '
-    /^(\/\/|#) [A-F][0-9][0-9](, [A-F][0-9][0-9])*(\.?$|: )/ {
+    /^(\/\/|#) [A-G][0-9][0-9](, [A-G][0-9][0-9])*(\.?$|: )/ {
         ids = substr($0, index($0, " ") + 1)
         sub(/:.*/, "", ids)
         gsub(/[,.]/, "", ids)

@@ -716,7 +716,8 @@ static void test_a_list_of_live_members_is_checked(void **state)
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         troupe_stages stages = {.live = wrong[i].live};
-        troupe_trainer trainer = {TROUPE_ABI, "holds", &troupe_type_held, holds, &stages, {NULL}};
+        troupe_trainer trainer = {TROUPE_ABI, "holds", &troupe_type_held, holds, &stages,
+                                  NULL,       {NULL}};
         refused(troupe_trainer_register(&trainer), TROUPE_INVALID, wrong[i].words);
     }
 }

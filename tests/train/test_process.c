@@ -99,8 +99,7 @@ static const char learner[] =
     "    fi\n"
     "done\n";
 
-// G05.
-// D19: a program reports and has checkpoints; killed, it goes on from the last one.
+// D19, G05: a program reports and has checkpoints; killed, it goes on from the last one.
 static void test_a_program_trains_and_recovers(void **state)
 {
     (void)state;

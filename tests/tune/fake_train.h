@@ -360,8 +360,8 @@ static troupe_status never_run(troupe_rank *me, const void *config)
     (void)config;
     return TROUPE_FAILED;
 }
-static const troupe_trainer fit = {TROUPE_ABI, "fit", &troupe_type_fake_settings,
-                                   never_run,  NULL,  {NULL}};
+static const troupe_trainer fit = {TROUPE_ABI, "fit", &troupe_type_fake_settings, never_run, NULL,
+                                   NULL,       {NULL}};
 
 static const troupe_param space[] = {
     TROUPE_UNIFORM(fake_settings, rate, 0, 1),

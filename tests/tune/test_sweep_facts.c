@@ -13,7 +13,8 @@
 TROUPE_STRUCT(settings, (double, rate), (int, hidden));
 static const troupe_param params[] = {TROUPE_UNIFORM(settings, rate, 0, 1),
                                       TROUPE_CHOICE(settings, hidden, 8)};
-static const troupe_trainer fit = {TROUPE_ABI, "fit", &troupe_type_settings, NULL, NULL, {NULL}};
+static const troupe_trainer fit = {TROUPE_ABI, "fit", &troupe_type_settings, NULL, NULL,
+                                   NULL,       {NULL}};
 
 enum { TRIALS = 40 };
 

@@ -91,8 +91,13 @@
                TROUPE_MODEL_HAS_(LOAD, load, M) | TROUPE_MODEL_HAS_(DEINIT, deinit, M);            \
     }                                                                                              \
     static troupe_stages troupe_stages_##M;                                                        \
-    static const troupe_trainer troupe_trainer_##M = {                                             \
-        TROUPE_ABI, #M, &troupe_type_##C, NULL, &troupe_stages_##M, {NULL}};                       \
+    static const troupe_trainer troupe_trainer_##M = {TROUPE_ABI,                                  \
+                                                      #M,                                          \
+                                                      &troupe_type_##C,                            \
+                                                      NULL,                                        \
+                                                      &troupe_stages_##M,                          \
+                                                      &troupe_model_hooks_##M.defaults,            \
+                                                      {NULL}};                                     \
     static const troupe_model troupe_model_##M = {TROUPE_ABI,                                      \
                                                   #M,                                              \
                                                   sizeof(M),                                       \

@@ -84,7 +84,7 @@
     TROUPE_STAGE_(after_epoch, troupe_rank, loop)                                                  \
     static troupe_stages troupe_stages_##loop;                                                     \
     static const troupe_trainer troupe_trainer_##loop = {                                          \
-        TROUPE_ABI, #loop, &troupe_type_##T, run_, &troupe_stages_##loop, {NULL}};                 \
+        TROUPE_ABI, #loop, &troupe_type_##T, run_, &troupe_stages_##loop, NULL, {NULL}};           \
     __attribute__((constructor)) static void troupe_register_trainer_##loop(void)                  \
     {                                                                                              \
         TROUPE_STAGE_SET_(setup, loop);                                                            \
