@@ -110,8 +110,19 @@ void digits_gather(const digits *data, const uint32_t *rows, size_t count, float
     for (size_t i = 0; i < count; i++) {
         const uint8_t *image = data->pixels + rows[i] * data->inputs;
         for (size_t j = 0; j < data->inputs; j++)
-            *pixels++ = data->scale * (float)image[j];
+            *pixels++ = (float)image[j] / (float)data->brightest;
         labels[i] = data->labels[rows[i]];
+    }
+}
+
+void digits_copy(const digits *data, const digits_set *set, uint8_t *pixels, uint8_t *labels)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        size_t row = set->rows[i];
+        if (pixels)
+            memcpy(pixels + i * data->inputs, data->pixels + row * data->inputs, data->inputs);
+        if (labels)
+            labels[i] = data->labels[row];
     }
 }
 

@@ -25,7 +25,7 @@ typedef struct digits {
     size_t width, height;
     size_t inputs;   // Pixels of an image: width x height.
     size_t count;    // Images.
-    float scale;     // A pixel times `scale` lies between 0 and 1.
+    int brightest;   // The largest value that a pixel may have.
     uint8_t *pixels; // count x inputs
     uint8_t *labels; // count, each below DIGITS_CLASSES
     digits_set train, validation, test;
@@ -45,6 +45,10 @@ void digits_free(digits *data);
 // their labels to `labels`.
 void digits_gather(const digits *data, const uint32_t *rows, size_t count, float *pixels,
                    uint8_t *labels);
+
+// Copies a set's images as they are to `pixels` (count x inputs), and their labels to `labels`;
+// NULL: not these.
+void digits_copy(const digits *data, const digits_set *set, uint8_t *pixels, uint8_t *labels);
 
 // Moves half of the images, as the random number `dice` says, by one pixel up, down, left or right:
 // a digit stays the same digit, and a network that has seen it moved learns the shape, not the

@@ -172,7 +172,7 @@ static troupe_status csv_parse(const file *f, digits *data)
         lines += *c == '\n';
     data->width = data->height = CSV_SIDE;
     data->inputs = CSV_INPUTS;
-    data->scale = 1.0f / CSV_PIXEL_MAX;
+    data->brightest = CSV_PIXEL_MAX;
     TROUPE_TRY(grow(data, lines, f->path));
     for (size_t line = 1; text < end; line++) {
         const char *stop = memchr(text, '\n', (size_t)(end - text));
@@ -270,7 +270,7 @@ static troupe_status idx_append(const file *images, const file *labels, digits *
     data->width = width;
     data->height = height;
     data->inputs = inputs;
-    data->scale = 1.0f / IDX_PIXEL_MAX;
+    data->brightest = IDX_PIXEL_MAX;
     TROUPE_TRY(grow(data, count, images->path));
     memcpy(data->pixels + data->count * inputs, images->bytes + 16, count * inputs);
     memcpy(data->labels + data->count, labels->bytes + 8, count);

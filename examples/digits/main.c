@@ -1,8 +1,10 @@
-// main.c: digits: searches for the settings with which the perceptron reads handwritten digits
-// best, each trial trained by a group of worker processes, and tries the winner on images that no
-// trial saw. On the way it kills a process of each trial that gets half way, which costs nothing
+// main.c: digits: searches for the settings with which a network reads handwritten digits best,
+// each trial trained by a group of worker processes, and tries the winner on images that no trial
+// saw. On the way it kills a process of each trial that gets half way, which costs nothing
 // but the time to restart.
-#include "trainer.h"
+#include "data.h"
+#include "model.h"
+#include "sets.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -15,6 +17,7 @@
 static const char standard_data[] = "build/data/digits.csv.gz";
 // What the standard data must give; other data set their own standard.
 static const double accuracy_min = 0.96;
+enum { CHANNELS = 8 };
 
 typedef struct command {
     const char *data;
@@ -22,6 +25,7 @@ typedef struct command {
     int trials, epochs, workers;
     uint64_t seed;
     const char *storage;
+    const char *network;
 } command;
 
 static const char usage[] =
@@ -32,6 +36,7 @@ static const char usage[] =
     "  --epochs N     passes over the training images, at most (default 54)\n"
     "  --workers N    worker processes a trial (default 2)\n"
     "  --seed N       of the search, the data's division and the training (default 1)\n"
+    "  --network KIND perceptron, convolution, or both: half of the trials each (default both)\n"
     "  --storage DIR  folder for runs and checkpoints (default runs)\n";
 
 // Reads the number given to the option `name`, which must be `low` to `high`.
@@ -57,6 +62,13 @@ static troupe_status read_option(int option, const char *name, command *cmd)
     case 'o':
         cmd->storage = optarg;
         return TROUPE_OK;
+    case 'n':
+        cmd->network = optarg;
+        if (strcmp(optarg, "perceptron") == 0 || strcmp(optarg, "convolution") == 0 ||
+            strcmp(optarg, "both") == 0)
+            return TROUPE_OK;
+        return troupe_fail(TROUPE_INVALID,
+                           "--network is '%s', must be perceptron, convolution or both", optarg);
     case 't':
         TROUPE_TRY(read_number(name, optarg, 1, 10000, &number));
         cmd->trials = (int)number;
@@ -80,10 +92,15 @@ static troupe_status read_option(int option, const char *name, command *cmd)
 static troupe_status read_command(int argc, char **argv, command *cmd)
 {
     static const struct option options[] = {
-        {"data", required_argument, NULL, 'd'},   {"trials", required_argument, NULL, 't'},
-        {"epochs", required_argument, NULL, 'e'}, {"workers", required_argument, NULL, 'w'},
-        {"seed", required_argument, NULL, 's'},   {"storage", required_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},         {0},
+        {"data", required_argument, NULL, 'd'},
+        {"trials", required_argument, NULL, 't'},
+        {"epochs", required_argument, NULL, 'e'},
+        {"workers", required_argument, NULL, 'w'},
+        {"seed", required_argument, NULL, 's'},
+        {"storage", required_argument, NULL, 'o'},
+        {"network", required_argument, NULL, 'n'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     const char *from_environment = getenv("TROUPE_DIGITS_CSV");
     *cmd = (command){
@@ -94,6 +111,7 @@ static troupe_status read_command(int argc, char **argv, command *cmd)
         .workers = 2,
         .seed = 1,
         .storage = "runs",
+        .network = "both",
     };
     int option, which = 0;
     while ((option = getopt_long(argc, argv, "", options, &which)) != -1) {
@@ -136,30 +154,37 @@ static troupe_gate_answer strike(void *user, troupe_job *job, const troupe_repor
     return TROUPE_GATE_GO_ON;
 }
 
-static troupe_status search(command *cmd, troupe_sweep **sweep)
+static troupe_status search(command *cmd, const digits *data, const digits_sets *sets,
+                            troupe_sweep **sweep)
 {
+    // Of the convolution: none of a perceptron; both kinds, or twice the same.
+    double first = strcmp(cmd->network, "convolution") == 0 ? CHANNELS : 0;
+    double second = strcmp(cmd->network, "perceptron") == 0 ? 0 : CHANNELS;
+    // What has no row here is the model's default.
     const troupe_param space[] = {
-        TROUPE_LOG_UNIFORM(digits_config, rate, 0.01, 0.3),
-        TROUPE_CHOICE(digits_config, hidden, 64, 128, 256),
-        TROUPE_CHOICE(digits_config, batch, 32, 64, 128),
-        TROUPE_FIXED_TEXT(digits_config, data, cmd->data),
-        TROUPE_FIXED(digits_config, epochs, cmd->epochs),
-        TROUPE_FIXED(digits_config, momentum, 0.9),
-        TROUPE_FIXED(digits_config, weight_decay, 1e-4),
-        TROUPE_FIXED(digits_config, seed, (double)cmd->seed),
+        TROUPE_LOG_UNIFORM(reader_config, rate, 0.01, 0.3),
+        TROUPE_CHOICE(reader_config, channels, first, second),
+        TROUPE_CHOICE(reader_config, hidden, 64, 128, 256),
+        TROUPE_CHOICE(reader_config, fitting.batch, 32, 64, 128),
+        TROUPE_FIXED(reader_config, fitting.epochs, cmd->epochs),
+        TROUPE_FIXED(reader_config, fitting.seed, (double)cmd->seed),
+        TROUPE_FIXED(reader_config, width, (double)data->width),
+        TROUPE_FIXED(reader_config, height, (double)data->height),
+        TROUPE_FIXED(reader_config, brightest, data->brightest),
     };
     // Asked once a trial, since no report is delivered twice, and never at the last one.
     const troupe_gate *half_way = TROUPE_OPTIONS(troupe_gate, .first = cmd->epochs / 2 + 1,
                                                  .every = INT_MAX, .decide = strike, .user = cmd);
-    return troupe_tune(fit_digits, space, sweep, .metric = DIGITS_METRIC, .goal = TROUPE_MAXIMIZE,
+    return troupe_tune(reader, space, sweep, .metric = READER_METRIC, .goal = TROUPE_MAXIMIZE,
                        .trials = cmd->trials, .seed = cmd->seed, .name = "digits",
                        .scheduler = troupe_asha(.grace = cmd->epochs > 1 ? 2 : 1, .reduction = 3,
                                                 .limit = cmd->epochs),
-                       .progress = stdout, .columns = DIGITS_METRIC,
+                       .progress = stdout, .columns = READER_METRIC,
                        .train = TROUPE_OPTIONS(troupe_train_options, .ranks = cmd->workers,
                                                .cpus_per_rank = cpus_per_worker(cmd->workers),
                                                .storage = cmd->storage, .keep = 1, .restarts = 1,
-                                               .gate = cmd->epochs > 2 ? half_way : NULL));
+                                               .gate = cmd->epochs > 2 ? half_way : NULL,
+                                               .data = troupe_data_with(digits_data, sets)));
 }
 
 typedef struct examination {
@@ -167,43 +192,34 @@ typedef struct examination {
     int table[DIGITS_CLASSES][DIGITS_CLASSES]; // How often a digit (row) got an answer (column).
 } examination;
 
-// Has a network read the test images.
-static troupe_status read_test(const network *net, const digits *data, examination *result)
+// Has an instance read the test images.
+static troupe_status read_test(troupe_instance *instance, const digits *data, examination *result)
 {
     size_t count = data->test.count, right = 0;
-    network_batch batch;
-    TROUPE_TRY(network_batch_init(&batch, net, count));
-    uint8_t *answers = malloc(count);
-    if (answers) {
-        digits_gather(data, data->test.rows, count, batch.pixels, batch.labels);
-        network_classify(net, &batch, count, answers);
-        for (size_t i = 0; i < count; i++) {
-            result->table[batch.labels[i]][answers[i]]++;
-            right += batch.labels[i] == answers[i];
-        }
-        result->accuracy = (double)right / (double)count;
+    uint8_t *images = troupe_arena_alloc(count * data->inputs);
+    uint8_t *labels = troupe_arena_alloc(count);
+    if (!images || !labels)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu images", count);
+    digits_copy(data, &data->test, images, labels);
+    troupe_tensor x = troupe_tensor_of(TROUPE_UINT8, images, count, data->height, data->width);
+    troupe_tensor y;
+    TROUPE_TRY(troupe_model_forward(instance, &x, &y));
+    for (size_t i = 0; i < count; i++) {
+        uint8_t answer = ((const uint8_t *)y.data)[i];
+        result->table[labels[i]][answer]++;
+        right += answer == labels[i];
     }
-    network_batch_deinit(&batch);
-    if (!answers)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu answers", count);
-    free(answers);
+    result->accuracy = (double)right / (double)count;
     return TROUPE_OK;
 }
 
 // Rebuilds the network from a checkpoint and examines it.
 static troupe_status examine(const char *checkpoint, const digits *data, examination *result)
 {
-    digits_state state;
-    network net;
-    TROUPE_TRY(troupe_checkpoint_load(digits_state, checkpoint, 0, &state));
-    TROUPE_TRY(digits_network(&state, &net));
-    troupe_status status = TROUPE_OK;
-    if (net.inputs == data->inputs)
-        status = read_test(&net, data, result);
-    else
-        status = troupe_fail(TROUPE_CORRUPT, "%s: a network for images of %zu pixels, not %zu",
-                             checkpoint, net.inputs, data->inputs);
-    network_deinit(&net);
+    troupe_instance *instance;
+    TROUPE_TRY(troupe_model_open(reader, checkpoint, NULL, &instance));
+    troupe_status status = read_test(instance, data, result);
+    troupe_model_close(&instance);
     return status;
 }
 
@@ -221,14 +237,15 @@ static void print_examination(const examination *result)
 }
 
 // Searches, and has the best network of all trials sit the final test.
-static troupe_status demonstrate(command *cmd, const digits *data, troupe_sweep **sweep)
+static troupe_status demonstrate(command *cmd, const digits *data, const digits_sets *sets,
+                                 troupe_sweep **sweep)
 {
     printf("%s: %zu images of %zu x %zu pixels: %zu to learn from, %zu to compare trials, %zu for "
            "the final test\n",
            cmd->data, data->count, data->width, data->height, data->train.count,
            data->validation.count, data->test.count);
     fflush(stdout);
-    TROUPE_TRY(search(cmd, sweep));
+    TROUPE_TRY(search(cmd, data, sets, sweep));
     troupe_sweep_print(*sweep, stdout);
     const troupe_trial *best = troupe_sweep_best(*sweep);
     const char *checkpoint = best ? troupe_result_best_checkpoint(best->result) : NULL;
@@ -237,12 +254,13 @@ static troupe_status demonstrate(command *cmd, const digits *data, troupe_sweep 
 
     examination result = {0};
     TROUPE_TRY(examine(checkpoint, data, &result));
-    const digits_config *config = best->config;
-    printf("\nBest trial %s: rate %.3g, hidden %lld, batch %lld\n"
+    const reader_config *config = best->config;
+    printf("\nBest trial %s: rate %.3g, channels %lld, hidden %lld, batch %lld\n"
            "Validation accuracy: %.4f at its best report, %.4f at its last\n"
            "Checkpoint of the best report: %s\n",
-           best->name, config->rate, (long long)config->hidden, (long long)config->batch,
-           best->best_metric, troupe_result_metric(best->result, DIGITS_METRIC), checkpoint);
+           best->name, config->rate, (long long)config->channels, (long long)config->hidden,
+           (long long)config->fitting.batch, best->best_metric,
+           troupe_result_metric(best->result, READER_METRIC), checkpoint);
     print_examination(&result);
     TROUPE_TRY(troupe_run_report(troupe_result_path(best->result), NULL));
     printf("Restarts of the best trial: %d\nIts report, for a browser: %s/report.html\n",
@@ -263,17 +281,21 @@ int main(int argc, char **argv)
 
     command cmd;
     digits data = {0};
+    digits_sets sets = {0};
     troupe_sweep *sweep = NULL;
     troupe_status status = read_command(argc, argv, &cmd);
     if (status == TROUPE_OK)
         status = digits_load(cmd.data, cmd.seed, &data);
     if (status == TROUPE_OK)
-        status = demonstrate(&cmd, &data, &sweep);
+        status = digits_sets_put(&data, &sets);
+    if (status == TROUPE_OK)
+        status = demonstrate(&cmd, &data, &sets, &sweep);
     if (status != TROUPE_OK) {
         fflush(stdout);
         fprintf(stderr, "digits: %s\n", troupe_last_error()->text);
     }
     troupe_sweep_free(&sweep);
+    digits_sets_drop(&sets);
     digits_free(&data);
     int stopped = troupe_stop();
     return status == TROUPE_OK ? stopped : 1;

@@ -5,29 +5,43 @@
 
 #include "random.h"
 
+#include <troupe/wire.h>
+
 #include <cblas.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-// The four parts of an array of parameters (or of a gradient).
+// The parts of an array of parameters (or of a gradient).
 typedef struct parts {
-    float *first, *first_offsets, *second, *second_offsets;
+    float *filters, *filter_offsets, *first, *first_offsets, *second, *second_offsets;
 } parts;
 
 static parts parts_of(const network *net, float *all)
 {
     parts p;
-    p.first = all;
+    p.filters = all;
+    p.filter_offsets = p.filters + net->front.channels * CONVOLUTION_TAPS;
+    p.first = p.filter_offsets + net->front.channels;
     p.first_offsets = p.first + net->hidden * net->inputs;
     p.second = p.first_offsets + net->hidden;
     p.second_offsets = p.second + NETWORK_OUTPUTS * net->hidden;
     return p;
 }
 
-size_t network_count(size_t inputs, size_t hidden)
+static network network_of(const network_shape *shape)
 {
-    return hidden * inputs + hidden + NETWORK_OUTPUTS * hidden + NETWORK_OUTPUTS;
+    network net = {.front = {shape->width, shape->height, shape->channels},
+                   .hidden = shape->hidden};
+    net.inputs =
+        shape->channels > 0 ? convolution_outputs(&net.front) : shape->width * shape->height;
+    net.count = shape->channels * (CONVOLUTION_TAPS + 1) + net.hidden * (net.inputs + 1) +
+                NETWORK_OUTPUTS * (net.hidden + 1);
+    return net;
+}
+
+size_t network_count(const network_shape *shape)
+{
+    return network_of(shape).count;
 }
 
 static void fill(float *weights, size_t count, size_t inputs, uint64_t *random)
@@ -37,48 +51,44 @@ static void fill(float *weights, size_t count, size_t inputs, uint64_t *random)
         weights[i] = random_between(random, -reach, reach);
 }
 
-troupe_status network_init(network *net, size_t inputs, size_t hidden, uint64_t *random)
+void network_init(network *net, const network_shape *shape, float *weights, uint64_t *random)
 {
-    net->inputs = inputs;
-    net->hidden = hidden;
-    net->count = network_count(inputs, hidden);
-    net->weights = calloc(net->count, sizeof *net->weights);
-    if (!net->weights)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a network of %zu weights", net->count);
-    parts p = parts_of(net, net->weights);
-    fill(p.first, hidden * inputs, inputs, random);
-    fill(p.second, NETWORK_OUTPUTS * hidden, hidden, random);
-    return TROUPE_OK;
+    *net = network_of(shape);
+    net->weights = weights;
+    if (!random)
+        return;
+    parts p = parts_of(net, weights);
+    memset(weights, 0, net->count * sizeof *weights);
+    fill(p.filters, shape->channels * CONVOLUTION_TAPS, CONVOLUTION_TAPS, random);
+    fill(p.first, net->hidden * net->inputs, net->inputs, random);
+    fill(p.second, NETWORK_OUTPUTS * net->hidden, net->hidden, random);
 }
 
-void network_deinit(network *net)
+static float *floats(size_t rows, size_t width)
 {
-    free(net->weights);
-    memset(net, 0, sizeof *net);
+    return troupe_arena_alloc((rows * width + 1) * sizeof(float));
 }
 
-troupe_status network_batch_init(network_batch *batch, const network *net, size_t rows_max)
+troupe_status network_batch_init(network_batch *batch, const network *net, size_t rows)
 {
-    batch->rows_max = rows_max;
-    batch->pixels = malloc(rows_max * net->inputs * sizeof(float));
-    batch->labels = malloc(rows_max);
-    batch->hidden = malloc(rows_max * net->hidden * sizeof(float));
-    batch->scores = malloc(rows_max * NETWORK_OUTPUTS * sizeof(float));
-    batch->slopes = malloc(rows_max * net->hidden * sizeof(float));
-    if (batch->pixels && batch->labels && batch->hidden && batch->scores && batch->slopes)
+    size_t area = net->front.width * net->front.height, channels = net->front.channels;
+    *batch = (network_batch){
+        .pixels = floats(rows, area),
+        .labels = troupe_arena_alloc(rows + 1),
+        .trace = {floats(rows, channels ? area * CONVOLUTION_TAPS : 0),
+                  floats(rows, channels * area),
+                  troupe_arena_alloc((rows * net->inputs + 1) * sizeof(uint32_t))},
+        .features = floats(rows, net->inputs),
+        .hidden = floats(rows, net->hidden),
+        .scores = floats(rows, NETWORK_OUTPUTS),
+        .slopes = floats(rows, net->hidden),
+        .feature_slopes = floats(rows, net->inputs),
+    };
+    if (batch->pixels && batch->labels && batch->trace.patches && batch->trace.maps &&
+        batch->trace.peaks && batch->features && batch->hidden && batch->scores && batch->slopes &&
+        batch->feature_slopes)
         return TROUPE_OK;
-    network_batch_deinit(batch);
-    return troupe_fail(TROUPE_NO_MEMORY, "no memory for a batch of %zu images", rows_max);
-}
-
-void network_batch_deinit(network_batch *batch)
-{
-    free(batch->pixels);
-    free(batch->labels);
-    free(batch->hidden);
-    free(batch->scores);
-    free(batch->slopes);
-    memset(batch, 0, sizeof *batch);
+    return troupe_fail(TROUPE_NO_MEMORY, "no memory for a batch of %zu images", rows);
 }
 
 // out (rows x wide) = in (rows x deep) * transposed weights (wide x deep) + offsets in every row.
@@ -104,10 +114,22 @@ static void affine_gradient(const float *in, size_t rows, size_t deep, const flo
             offsets[i] += slopes[row * wide + i];
 }
 
-static void forward(const network *net, network_batch *batch, size_t rows)
+// What the perceptron sees.
+static const float *inputs_of(const network *net, const network_batch *batch)
+{
+    return net->front.channels > 0 ? batch->features : batch->pixels;
+}
+
+void network_forward(const network *net, network_batch *batch, size_t rows)
 {
     parts p = parts_of(net, net->weights);
-    affine(batch->pixels, rows, net->inputs, p.first, p.first_offsets, net->hidden, batch->hidden);
+    if (rows == 0)
+        return;
+    if (net->front.channels > 0)
+        convolution_forward(&net->front, p.filters, p.filter_offsets, batch->pixels, rows,
+                            &batch->trace, batch->features);
+    affine(inputs_of(net, batch), rows, net->inputs, p.first, p.first_offsets, net->hidden,
+           batch->hidden);
     for (size_t i = 0; i < rows * net->hidden; i++)
         if (batch->hidden[i] < 0)
             batch->hidden[i] = 0;
@@ -131,6 +153,14 @@ static float cross_entropy(float *scores, uint8_t label)
     return logf(sum) - own;
 }
 
+// back (rows x deep) = slopes (rows x wide) * weights (wide x deep).
+static void affine_back(const float *slopes, size_t rows, size_t wide, const float *weights,
+                        size_t deep, float *back)
+{
+    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)deep, (int)wide, 1,
+                slopes, (int)wide, weights, (int)deep, 0, back, (int)deep);
+}
+
 float network_gradient(const network *net, network_batch *batch, size_t rows, float *gradient)
 {
     if (rows == 0) {
@@ -139,36 +169,32 @@ float network_gradient(const network *net, network_batch *batch, size_t rows, fl
     }
     parts p = parts_of(net, net->weights), g = parts_of(net, gradient);
     float loss = 0;
-    forward(net, batch, rows);
+    network_forward(net, batch, rows);
     for (size_t row = 0; row < rows; row++)
         loss += cross_entropy(batch->scores + row * NETWORK_OUTPUTS, batch->labels[row]);
 
     affine_gradient(batch->hidden, rows, net->hidden, batch->scores, NETWORK_OUTPUTS, g.second,
                     g.second_offsets);
-    cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)rows, (int)net->hidden,
-                NETWORK_OUTPUTS, 1, batch->scores, NETWORK_OUTPUTS, p.second, (int)net->hidden, 0,
-                batch->slopes, (int)net->hidden);
+    affine_back(batch->scores, rows, NETWORK_OUTPUTS, p.second, net->hidden, batch->slopes);
     for (size_t i = 0; i < rows * net->hidden; i++)
         if (batch->hidden[i] <= 0)
             batch->slopes[i] = 0;
-    affine_gradient(batch->pixels, rows, net->inputs, batch->slopes, net->hidden, g.first,
+    affine_gradient(inputs_of(net, batch), rows, net->inputs, batch->slopes, net->hidden, g.first,
                     g.first_offsets);
+    if (net->front.channels > 0) {
+        affine_back(batch->slopes, rows, net->hidden, p.first, net->inputs, batch->feature_slopes);
+        convolution_gradient(&net->front, batch->features, batch->feature_slopes, rows,
+                             &batch->trace, g.filters, g.filter_offsets);
+    }
     return loss;
 }
 
-void network_classify(const network *net, network_batch *batch, size_t rows, uint8_t *classes)
+int network_class(const float *scores)
 {
-    if (rows == 0)
-        return;
-    forward(net, batch, rows);
-    for (size_t row = 0; row < rows; row++) {
-        const float *scores = batch->scores + row * NETWORK_OUTPUTS;
-        int best = 0;
-        for (int i = 1; i < NETWORK_OUTPUTS; i++)
-            if (scores[i] > scores[best])
-                best = i;
-        classes[row] = (uint8_t)best;
-    }
+    int best = 0;
+    for (int i = 1; i < NETWORK_OUTPUTS; i++)
+        best = scores[i] > scores[best] ? i : best;
+    return best;
 }
 
 void network_step(network *net, const float *gradient, float *velocity, network_pace pace)

@@ -1,11 +1,14 @@
-// network.h: a perceptron with one hidden layer, which tells ten classes apart.
+// network.h: a network that tells ten classes apart: a perceptron with one hidden layer, before
+// which there may be a convolution.
 //
-//     pixels (inputs) -> affine -> ReLU (hidden) -> affine -> softmax (10) -> cross-entropy
+//     pixels -> (convolution ->) affine -> ReLU (hidden) -> affine -> softmax (10) -> cross-entropy
 //
 // All parameters lie in one array of floats, so that one allreduce sums a gradient over the workers
 // and one array of a checkpoint holds the network.
 #ifndef DIGITS_NETWORK_H
 #define DIGITS_NETWORK_H
+
+#include "convolution.h"
 
 #include <troupe/status.h>
 
@@ -14,44 +17,54 @@
 
 enum { NETWORK_OUTPUTS = 10 };
 
+typedef struct network_shape {
+    size_t width, height; // Of an image.
+    size_t channels;      // Of the convolution; 0: there is none.
+    size_t hidden;
+} network_shape;
+
 typedef struct network {
-    size_t inputs, hidden;
-    size_t count; // Of the parameters.
-    float *
-        weights; // hidden x inputs, then hidden; 10 x hidden, then 10: each layer with its offsets.
+    convolution front;     // No channels: there is none.
+    size_t inputs, hidden; // Of the perceptron.
+    size_t count;          // Of the parameters.
+    // The convolution's channels x 9, then channels; hidden x inputs, then hidden; 10 x hidden,
+    // then 10: each layer with its offsets. Not the network's own.
+    float *weights;
 } network;
 
-// Some images on their way through a network: the caller fills `pixels` and `labels`.
+// Some images on their way through a network: the caller fills `pixels` and `labels`. Of the
+// thread's arena.
 typedef struct network_batch {
-    size_t rows_max;
-    float *pixels;   // rows x inputs
+    float *pixels;   // rows x pixels of an image
     uint8_t *labels; // rows
+    convolution_trace trace;
+    float *features; // rows x inputs: of the perceptron
     float *hidden;   // rows x hidden: after ReLU
     float *scores;   // rows x 10
     float *slopes;   // rows x hidden: of the loss, by the hidden layer
+    float *feature_slopes;
 } network_batch;
 
 // How many parameters such a network has.
-size_t network_count(size_t inputs, size_t hidden);
+size_t network_count(const network_shape *shape);
 
-// Makes a network with random weights (He et al., "Delving Deep into Rectifiers", ICCV 2015) drawn
-// from *random. The caller ends it with network_deinit. TROUPE_NO_MEMORY.
-TROUPE_MUST_USE troupe_status network_init(network *net, size_t inputs, size_t hidden,
-                                           uint64_t *random);
-void network_deinit(network *net);
+// Makes a network of `weights` (network_count of them), which become random (He et al., "Delving
+// Deep into Rectifiers", ICCV 2015), drawn from *random; NULL: they are left as they are.
+void network_init(network *net, const network_shape *shape, float *weights, uint64_t *random);
 
-// Makes room for batches of up to `rows_max` images. Ended with network_batch_deinit.
-// TROUPE_NO_MEMORY.
+// Makes room for `rows` images. TROUPE_NO_MEMORY.
 TROUPE_MUST_USE troupe_status network_batch_init(network_batch *batch, const network *net,
-                                                 size_t rows_max);
-void network_batch_deinit(network_batch *batch);
+                                                 size_t rows);
+
+// Sets the scores of the batch's first `rows` images.
+void network_forward(const network *net, network_batch *batch, size_t rows);
 
 // Sets `gradient` (net->count values) to the sum over the batch's first `rows` images of the loss's
 // gradient, and returns the sum of their losses.
 float network_gradient(const network *net, network_batch *batch, size_t rows, float *gradient);
 
-// Writes the likeliest class of each of the first `rows` images to `classes`.
-void network_classify(const network *net, network_batch *batch, size_t rows, uint8_t *classes);
+// The likeliest class of an image with these scores.
+int network_class(const float *scores);
 
 typedef struct network_pace {
     float rate, momentum, weight_decay;

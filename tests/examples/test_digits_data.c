@@ -447,16 +447,22 @@ static void test_images_are_gathered_and_nudged(void **state)
     write_good_idx();
     digits data;
     assert_int_equal(digits_load(folder, 3, &data), TROUPE_OK);
-    const uint32_t rows[] = {61, 2};
-    float pixels[24];
-    uint8_t labels[2];
-    digits_gather(&data, rows, 2, pixels, labels);
+    uint32_t rows[] = {61, 2};
+    const digits_set set = {rows, 2};
+    uint8_t pixels[24], labels[2];
+    float scaled[24];
+    digits_copy(&data, &set, pixels, NULL);
+    digits_gather(&data, rows, 2, scaled, labels);
+    assert_int_equal(labels[0], 1);
+    labels[0] = 0;
+    digits_copy(&data, &set, NULL, labels);
+    assert_int_equal(data.brightest, 255);
     assert_int_equal(labels[0], 1);
     assert_int_equal(labels[1], 2);
     for (size_t i = 0; i < 24; i++) {
         size_t source = rows[i / 12] * 12 + i % 12;
-        float pixel = (float)data.pixels[source] / 255;
-        assert_true(fabsf(pixels[i] - pixel) < 1e-6f);
+        assert_int_equal(pixels[i], data.pixels[source]);
+        assert_true(fabsf(scaled[i] - (float)pixels[i] / 255) < 1e-6f);
     }
 
     static const float image[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}; // 4 rows of 3.

@@ -2,7 +2,9 @@
 // bit, of a run that nothing disturbed, whichever rank it was and whenever it happened.
 #include "support.h"
 
-#include <digits/trainer.h>
+#include <digits/data.h>
+#include <digits/model.h>
+#include <digits/sets.h>
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -40,55 +42,47 @@ static troupe_gate_answer strike(void *user, troupe_job *job, const troupe_repor
     return TROUPE_GATE_GO_ON;
 }
 
-// The state in which a run ended, in memory of its own.
+// The weights and the velocity with which a run ended, in memory of its own.
 typedef struct outcome {
-    digits_state state;
+    size_t count;
+    float *weights, *velocity;
     double loss, accuracy;
     int reports, restarts;
 } outcome;
 
-static troupe_array_float copy(troupe_array_float values)
+static float *copy(const float *values, size_t count)
 {
-    float *mine = reallocarray(NULL, values.count, sizeof *mine);
+    float *mine = reallocarray(NULL, count, sizeof *mine);
     assert_non_null(mine);
-    memcpy(mine, values.items, values.count * sizeof *mine);
-    return (troupe_array_float){mine, values.count};
+    return memcpy(mine, values, count * sizeof *mine);
 }
 
 static void outcome_free(outcome *o)
 {
-    free((void *)o->state.weights.items);
-    free((void *)o->state.velocity.items);
+    free(o->weights);
+    free(o->velocity);
 }
 
-static bool same_state(const digits_state *a, const digits_state *b)
+static bool same_state(const outcome *a, const outcome *b)
 {
-    return a->inputs == b->inputs && a->hidden == b->hidden && a->epoch == b->epoch &&
-           a->random == b->random && a->weights.count == b->weights.count &&
-           memcmp(a->weights.items, b->weights.items, a->weights.count * sizeof(float)) == 0 &&
-           a->velocity.count == b->velocity.count &&
-           memcmp(a->velocity.items, b->velocity.items, a->velocity.count * sizeof(float)) == 0;
+    return a->count == b->count && memcmp(a->weights, b->weights, a->count * sizeof(float)) == 0 &&
+           memcmp(a->velocity, b->velocity, a->count * sizeof(float)) == 0;
 }
+
+static digits_sets sets;
 
 // Trains under `name`, with the plan's blows, and reads the last checkpoint.
 static outcome train(const char *name, plan *p)
 {
-    const digits_config config = {
-        .data = support_setting("TROUPE_DIGITS_CSV"),
-        .rate = 0.15,
-        .hidden = 64,
-        .batch = 32,
-        .epochs = EPOCHS,
-        .momentum = 0.9,
-        .weight_decay = 1e-4,
-        .seed = 11,
-    };
+    reader_config config = troupe_defaults(reader);
+    config.rate = 0.15;
+    config.fitting = (troupe_fitting){.epochs = EPOCHS, .batch = 32, .seed = 11};
     const troupe_gate gate = {.size = sizeof gate, .decide = strike, .user = p};
     troupe_job *job = NULL;
     troupe_result *result = NULL;
-    troupe_must(troupe_submit(fit_digits, &config, NULL, &job, .gate = &gate, .ranks = WORLD,
+    troupe_must(troupe_submit(reader, &config, NULL, &job, .gate = &gate, .ranks = WORLD,
                               .cpus_per_rank = 0.5, .storage = folder, .name = name, .keep = 2,
-                              .restarts = 4));
+                              .restarts = 4, .data = troupe_data_with(digits_data, &sets)));
     troupe_must(troupe_job_wait(job, -1, &result));
     troupe_job_close(&job);
     if (troupe_result_status(result) != TROUPE_OK)
@@ -96,20 +90,19 @@ static outcome train(const char *name, plan *p)
 
     outcome o = {
         .loss = troupe_result_metric(result, "loss"),
-        .accuracy = troupe_result_metric(result, DIGITS_METRIC),
+        .accuracy = troupe_result_metric(result, READER_METRIC),
         .reports = troupe_result_reports(result),
         .restarts = troupe_result_restarts(result),
     };
-    digits_state second;
     const char *checkpoint = troupe_result_checkpoint(result);
+    troupe_instance *instance;
     assert_non_null(checkpoint);
-    troupe_must(troupe_checkpoint_load(digits_state, checkpoint, 0, &o.state));
-    troupe_must(troupe_checkpoint_load(digits_state, checkpoint, 1, &second));
-    assert_true(same_state(&o.state, &second)); // The ranks have not drifted apart.
-    assert_true(o.state.weights.count > 0);
-    o.state.weights = copy(o.state.weights);
-    o.state.velocity = copy(o.state.velocity);
-    troupe_arena_reset();
+    troupe_must(troupe_model_open(reader, checkpoint, NULL, &instance));
+    const reader *end = troupe_model_self(reader, instance);
+    o.count = end->net.count;
+    o.weights = copy(end->net.weights, o.count);
+    o.velocity = copy(end->velocity, o.count);
+    troupe_model_close(&instance);
     troupe_result_free(&result);
     return o;
 }
@@ -125,8 +118,7 @@ static void expect_the_same_end(const char *name, blow first, blow second)
         fail_msg("%s: %d blows struck and %d restarts, expected %d of both", name,
                  atomic_load(&p.struck), o.restarts, blows);
     assert_int_equal(o.reports, EPOCHS);
-    assert_int_equal(o.state.epoch, EPOCHS);
-    if (!same_state(&o.state, &undisturbed.state))
+    if (!same_state(&o, &undisturbed))
         fail_msg("%s: the weights differ from those of an undisturbed run", name);
     assert_true(o.loss == undisturbed.loss);
     assert_true(o.accuracy == undisturbed.accuracy);
@@ -169,7 +161,11 @@ int main(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv));
     folder = support_directory_make();
+    digits data;
     plan calm = {0};
+    troupe_must(digits_load(support_setting("TROUPE_DIGITS_CSV"), 11, &data));
+    troupe_must(digits_sets_put(&data, &sets));
+    digits_free(&data);
     undisturbed = train("undisturbed", &calm);
 
     const struct CMUnitTest tests[] = {
@@ -180,6 +176,7 @@ int main(int argc, char **argv)
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     outcome_free(&undisturbed);
+    digits_sets_drop(&sets);
     support_directory_remove(folder);
     return troupe_stop() + failed;
 }

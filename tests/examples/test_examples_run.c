@@ -225,8 +225,8 @@ static void test_digits_learns_a_folder_of_idx_files(void **state)
     write_pair(&data, 0, 1400, "train-images-idx3-ubyte", "train-labels-idx1-ubyte");
     write_pair(&data, 1400, data.count, "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte");
     digits_free(&data);
-    expect_run("digits", "--data . --trials 2 --epochs 8 --workers 3 --seed 4", 0,
-               "1797 images of 8 x 8 pixels: 1167 to learn from, 233 to compare trials, 397");
+    expect_run("digits", "--data . --trials 2 --epochs 8 --workers 3 --seed 4 --network perceptron",
+               0, "1797 images of 8 x 8 pixels: 1167 to learn from, 233 to compare trials, 397");
     EXPECT(demo_accuracy(2) > 0.8);
     EXPECT(table_sum() == 397);
 }
@@ -237,6 +237,7 @@ static void test_digits_refuses_in_a_sentence(void **state)
     expect_run("digits", "--data none.csv", 1, "digits: none.csv: No such file");
     expect_run("digits", "--trials 0", 1, "digits: --trials is '0', must be a number from 1");
     expect_run("digits", "--epochs many", 1, "digits: --epochs is 'many'");
+    expect_run("digits", "--network deep", 1, "--network is 'deep', must be perceptron, conv");
     expect_run("digits", "extra", 1, "digits: 'extra' is no option");
     expect_run("digits", "--unknown", 2, "usage: digits");
     expect_run("digits", "--help", 0, "usage: digits");
