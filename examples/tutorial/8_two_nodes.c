@@ -1,4 +1,4 @@
-// 7_two_nodes.c: two programs, each a node: one has a counter, the other calls it over the network.
+// 8_two_nodes.c: two programs, each a node: one has a counter, the other calls it over the network.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static troupe_status counter_leave(counter *self, const troupe_none *nothing, tr
 TROUPE_ACTOR(counter, (counter_next, troupe_none, int64_t),
              (counter_leave, troupe_none, troupe_none));
 
-// 7_two_nodes serve KEYS: makes the keys if there are none, listens, and serves until it is told.
+// 8_two_nodes serve KEYS: makes the keys if there are none, listens, and serves until it is told.
 static int serve(int argc, char **argv)
 {
     troupe_status made = troupe_keys_make(argv[2]); // A file that only you may read.
@@ -38,7 +38,7 @@ static int serve(int argc, char **argv)
     return troupe_stop();
 }
 
-// 7_two_nodes ask KEYS ADDRESS: calls the other node's actor like any other.
+// 8_two_nodes ask KEYS ADDRESS: calls the other node's actor like any other.
 static int ask(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv, .listen = "127.0.0.1:0", .keys = argv[2]));
@@ -61,6 +61,6 @@ int main(int argc, char **argv)
         return serve(argc, argv);
     if (argc == 4 && strcmp(argv[1], "ask") == 0)
         return ask(argc, argv);
-    fprintf(stderr, "usage: 7_two_nodes serve KEYS | ask KEYS ADDRESS\n");
+    fprintf(stderr, "usage: 8_two_nodes serve KEYS | ask KEYS ADDRESS\n");
     return 2;
 }
