@@ -225,6 +225,19 @@ void troupe_note(troupe_rank *me, const char *name, double sum)
         trp_notes_add(&it->notes, it->prefix, name, sum, it->rows);
 }
 
+troupe_status troupe_noted(troupe_rank *me, const char *name, double *mean)
+{
+    TRP_REQUIRE(me);
+    TRP_REQUIRE(name);
+    TRP_REQUIRE(mean);
+    void **place = trp_loop_above(me);
+    if (!place)
+        return troupe_last_error()->status;
+    if (!*place)
+        return troupe_fail(TROUPE_INVALID, "troupe_noted: this is no run of a model");
+    return trp_notes_mean_of(&((fit *)*place)->notes, me, name, mean);
+}
+
 // Calls a hook, and sees to what it has noted.
 static troupe_status call(fit *it, troupe_hook hook, troupe_rank *me, const troupe_batch *batch)
 {
@@ -271,7 +284,11 @@ static double waited_s(const fit *it)
            (it->valid ? troupe_batches_waited_s(it->valid) : 0);
 }
 
-static troupe_status report(fit *it, troupe_rank *me, trp_progress next, bool validated)
+typedef struct report_kind {
+    bool validated, last;
+} report_kind;
+
+static troupe_status report(fit *it, troupe_rank *me, trp_progress next, report_kind kind)
 {
     troupe_metric metrics[TRP_NOTES_MAX + 2];
     size_t count;
@@ -282,11 +299,10 @@ static troupe_status report(fit *it, troupe_rank *me, trp_progress next, bool va
     double batches = (double)troupe_batches_count(it->train);
     metrics[count++] = (troupe_metric){"epoch", (double)next.epoch + (double)next.batch / batches};
     metrics[count++] = (troupe_metric){"data_wait_s", waited};
-    bool last = next.epoch >= it->fitting.epochs;
-    if (me->rank == 0 && (last || troupe_checkpoint_due(me)))
+    if (me->rank == 0 && (kind.last || troupe_checkpoint_due(me)))
         TROUPE_TRY(save(it, me, next));
     troupe_status status = troupe_report_metrics_tagged(
-        me, validated ? "validate_step" : "train_step", metrics, count);
+        me, kind.validated ? "validate_step" : "train_step", metrics, count);
     trp_notes_clear(&it->notes);
     return status;
 }
@@ -338,7 +354,7 @@ static troupe_status after_batch(troupe_rank *me, const void *config)
     int64_t done = me->batch + 1, every = it->fitting.report_every;
     if (every == 0 || done % every != 0 || done == troupe_batches_count(it->train))
         return TROUPE_OK;
-    return report(it, me, (trp_progress){me->epoch, done}, false);
+    return report(it, me, (trp_progress){me->epoch, done}, (report_kind){false, false});
 }
 
 static bool validation_is_due(const fit *it, int64_t epoch)
@@ -367,11 +383,16 @@ static troupe_status after_epoch(troupe_rank *me, const void *config)
 {
     fit *it = fit_of(me);
     (void)config;
-    bool validates = validation_is_due(it, me->epoch);
-    if (validates)
+    trp_progress next = {me->epoch + 1, 0};
+    report_kind kind = {validation_is_due(it, me->epoch), next.epoch >= it->fitting.epochs};
+    if (kind.validated)
         TROUPE_TRY(validate(it, me));
-    TROUPE_TRY(call(it, TROUPE_HOOK_AFTER_EPOCH, me, NULL));
-    return report(it, me, (trp_progress){me->epoch + 1, 0}, validates);
+    troupe_status done = call(it, TROUPE_HOOK_AFTER_EPOCH, me, NULL);
+    if (done != TROUPE_OK && done != TROUPE_STOPPED)
+        return done;
+    kind.last = kind.last || done == TROUPE_STOPPED;
+    TROUPE_TRY(report(it, me, next, kind));
+    return done;
 }
 
 void troupe_fit_stages(troupe_stages *stages)

@@ -38,5 +38,8 @@ troupe_status trp_notes_check(trp_notes *notes);
 troupe_status trp_notes_mean(trp_notes *notes, troupe_rank *me, troupe_metric *metrics,
                              size_t *count);
 void trp_notes_clear(trp_notes *notes);
+// The mean of one of them over all ranks, which all call it. TROUPE_NOT_FOUND.
+troupe_status trp_notes_mean_of(const trp_notes *notes, troupe_rank *me, const char *name,
+                                double *mean);
 
 #endif

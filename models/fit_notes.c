@@ -66,6 +66,19 @@ void trp_notes_clear(trp_notes *notes)
     notes->wrong = TROUPE_OK;
 }
 
+troupe_status trp_notes_mean_of(const trp_notes *notes, troupe_rank *me, const char *name,
+                                double *mean)
+{
+    const trp_note *note = find((trp_notes *)(uintptr_t)notes, "", name); // It changes nothing.
+    double sums[2] = {note ? note->sum : 0, note ? note->count : 0};
+    TROUPE_TRY(troupe_allreduce(me, sums, 2, TROUPE_SUM));
+    if (sums[1] == 0)
+        return troupe_fail(TROUPE_NOT_FOUND, "no rank has noted '%.80s' since the last report",
+                           name);
+    *mean = sums[0] / sums[1];
+    return TROUPE_OK;
+}
+
 // ---- over all ranks
 
 typedef struct naming {

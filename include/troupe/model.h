@@ -129,7 +129,8 @@ typedef struct troupe_model {
 //     .before_setup as setup, before it
 //     .before_epoch, .after_epoch
 //                   troupe_status (net *, troupe_rank *me): me->epoch is the epoch. The second
-//                   comes after the epoch's validation, and before its report
+//                   comes after the epoch's validation, and before its report. If it returns
+//                   TROUPE_STOPPED on all ranks, the training is done with that report
 //     .before_batch, .after_batch
 //                   as train_step: around each training step
 //     .preprocess, .postprocess
@@ -200,6 +201,13 @@ TROUPE_EXPERIMENTAL void troupe_note(troupe_rank *me, const char *name, double s
 // sum of all sums by that of all counts.
 TROUPE_EXPERIMENTAL void troupe_note_over(troupe_rank *me, const char *name, double sum,
                                           double count);
+
+// Sets *mean to what the next report would have under that name ("loss", "val_loss"): a collective,
+// which all ranks call alike, with the same result. In .after_epoch, for early stopping, say.
+// TROUPE_NOT_FOUND: no rank has noted it since the last report; errors as those of
+// troupe_allreduce.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_noted(troupe_rank *me, const char *name,
+                                                               double *mean);
 
 // ---- Outside a run ----
 

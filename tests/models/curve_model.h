@@ -66,6 +66,7 @@ enum {
 
 TROUPE_STRUCT(curve_config, (double, rate), (int64_t, width), (int, trouble), (int, victim),
               (int64_t, epoch), (int64_t, batch), (int, checkpoint), (bool, stops_when_still),
+              (double, enough),      // Ends once the mean of val_loss is less.
               (troupe_text, folder), // Where each rank leaves a log; NULL: none.
               (troupe_fitting, fitting));
 TROUPE_STRUCT(curve_state, (troupe_tensor, weights), (int64_t, steps));
@@ -231,8 +232,12 @@ static troupe_status curve_before_epoch(curve *self, troupe_rank *me)
 
 static troupe_status curve_after_epoch(curve *self, troupe_rank *me)
 {
+    double loss;
     curve_log(self, "after_epoch %lld\n", (long long)me->epoch);
-    return TROUPE_OK;
+    if (!(self->config->enough > 0))
+        return TROUPE_OK;
+    TROUPE_TRY(troupe_noted(me, "val_loss", &loss));
+    return loss < self->config->enough ? TROUPE_STOPPED : TROUPE_OK;
 }
 
 static troupe_status curve_before_batch(curve *self, troupe_rank *me, const troupe_batch *batch)

@@ -159,6 +159,45 @@ static void test_reports_come_within_an_epoch_where_asked(void **state)
     assert_true(isnan(all.val_loss[2])); // There is no such set.
 }
 
+// Early stopping: the report that is the last one says so on all ranks, and has a checkpoint.
+static void test_a_model_may_end_its_training(void **state)
+{
+    (void)state;
+    curve_config config = plain(1000, 8);
+    const points_source source = {.rows = 8, .valid = 5};
+    troupe_result *result;
+    config.enough = 0.3;
+    troupe_must(troupe_train(curve, &config, &result, .ranks = 2, .storage = storage,
+                             .checkpoint_every = 1000, .data = troupe_data_with(points, &source)));
+    assert_in_range(troupe_result_reports(result), 2, 999);
+    assert_true(troupe_result_metric(result, "val_loss") < config.enough);
+    assert_non_null(troupe_result_checkpoint(result));
+    troupe_result_free(&result);
+    assert_int_equal(troupe_train(curve, &config, &result, .ranks = 2, .storage = storage,
+                                  .data = troupe_data_with(points, &(points_source){.rows = 8})),
+                     TROUPE_NOT_FOUND);
+    assert_non_null(strstr(troupe_result_error(result), "no rank has noted 'val_loss'"));
+    troupe_result_free(&result);
+}
+
+static void test_the_seed_is_that_of_the_rows_order(void **state)
+{
+    (void)state;
+    const points_source source = {.rows = 9};
+    double ends[3][2];
+    for (int i = 0; i < 3; i++) {
+        curve_config config = plain(2, 3);
+        troupe_result *result;
+        config.fitting.seed = i < 2 ? 7 : 8;
+        troupe_must(troupe_train(curve, &config, &result, .storage = storage,
+                                 .data = troupe_data_with(points, &source)));
+        weights_of(troupe_result_checkpoint(result), 2, ends[i]);
+        troupe_result_free(&result);
+    }
+    assert_memory_equal(ends[0], ends[1], sizeof ends[0]);
+    assert_memory_not_equal(ends[0], ends[2], sizeof ends[0]);
+}
+
 // Equal shards or not, more ranks than rows, a batch that is larger than a part: the same steps.
 static void test_the_number_of_ranks_does_not_change_what_is_learned(void **state)
 {
@@ -476,6 +515,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_hooks_come_in_their_order),
         cmocka_unit_test(test_reports_have_their_source_and_means),
         cmocka_unit_test(test_reports_come_within_an_epoch_where_asked),
+        cmocka_unit_test(test_a_model_may_end_its_training),
+        cmocka_unit_test(test_the_seed_is_that_of_the_rows_order),
         cmocka_unit_test(test_the_number_of_ranks_does_not_change_what_is_learned),
         cmocka_unit_test(test_a_minimal_model_learns),
         cmocka_unit_test(test_a_killed_rank_costs_nothing),

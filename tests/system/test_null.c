@@ -260,6 +260,8 @@ static void test_values(void **state)
     REFUSED(troupe_fit_begin, (&troupe_model_grid, NULL, NULL), "me");
     HARMLESS(troupe_note, (NULL, NULL, 0));
     HARMLESS(troupe_note_over, (NULL, "x", 0, 0));
+    double mean = 0;
+    REFUSED(troupe_noted, (NULL, "x", &mean), "me");
     HARMLESS(troupe_fail, (TROUPE_INVALID, NULL));
     HARMLESS(troupe_actor_fail, (TROUPE_INVALID, NULL));
     HARMLESS(troupe_log, (TROUPE_LOG_DEBUG, NULL));
