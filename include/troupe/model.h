@@ -141,6 +141,9 @@ typedef struct troupe_model {
 //     .load         troupe_status (net *, const net_state *state): copies what was kept into an
 //                   instance that setup has made. Called on all ranks
 //     .deinit       void (net *): ends what setup has begun, if that succeeded
+//     .on_start, .on_shutdown
+//                   troupe_status (troupe_group *, const net_config *): as of troupe_stages, in the
+//                   driver: what a library that computes beside the ranks needs
 //     .live, .allowed_options
 //                   as of troupe_stages
 //

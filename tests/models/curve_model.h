@@ -62,10 +62,12 @@ enum {
     CURVE_NOTES_ALONE,
     CURVE_FAILS_TO_VALIDATE,
     CURVE_WRONG_COLUMN,
+    CURVE_FAILS_TO_START,
 };
 
 TROUPE_STRUCT(curve_config, (double, rate), (int64_t, width), (int, trouble), (int, victim),
               (int64_t, epoch), (int64_t, batch), (int, checkpoint), (bool, stops_when_still),
+              (bool, later),         // Its steps answer later.
               (double, enough),      // Ends once the mean of val_loss is less.
               (troupe_text, folder), // Where each rank leaves a log; NULL: none.
               (troupe_fitting, fitting));
@@ -206,7 +208,7 @@ static troupe_status curve_train_step(curve *self, troupe_rank *me, const troupe
     for (size_t k = 0; k < self->width; k++)
         self->weights[k] -= rate * sums[k] / sums[self->width];
     self->steps++;
-    return TROUPE_OK;
+    return self->config->later ? troupe_step_done(troupe_step_later(me), TROUPE_OK) : TROUPE_OK;
 }
 
 static troupe_status curve_validate_step(curve *self, troupe_rank *me, const troupe_batch *batch)
@@ -278,12 +280,20 @@ static void curve_deinit(curve *self)
         fclose(self->log);
 }
 
+static troupe_status curve_on_start(troupe_group *group, const curve_config *config)
+{
+    return config->trouble == CURVE_FAILS_TO_START
+               ? troupe_fail(TROUPE_FAILED, "no paper for %d ranks", group->world)
+               : TROUPE_OK;
+}
+
 TROUPE_MODEL(curve, curve_config, curve_state, curve_setup, curve_forward,
              .defaults = {.rate = 0.1, .width = 2, .fitting = {.epochs = 2, .batch = 4}},
              .input = {TROUPE_FLOAT64, 0, {0}}, .train_step = curve_train_step,
              .validate_step = curve_validate_step, .before_setup = curve_before_setup,
              .before_epoch = curve_before_epoch, .after_epoch = curve_after_epoch,
              .before_batch = curve_before_batch, .after_batch = curve_after_batch,
-             .save = curve_save, .load = curve_load, .deinit = curve_deinit, .live = "rate");
+             .save = curve_save, .load = curve_load, .deinit = curve_deinit,
+             .on_start = curve_on_start, .live = "rate");
 
 #endif

@@ -262,6 +262,25 @@ static void test_a_killed_rank_costs_nothing(void **state)
     }
 }
 
+// In a process of two ranks, each of whose steps is over when a message says so.
+static void test_steps_may_answer_later(void **state)
+{
+    (void)state;
+    const points_source source = {.rows = 9};
+    double ends[2][2];
+    for (int later = 0; later <= 1; later++) {
+        curve_config config = plain(2, 4);
+        troupe_result *result;
+        config.later = later;
+        troupe_must(troupe_train(curve, &config, &result, .ranks = 2, .storage = storage,
+                                 .ranks_per_process = 2,
+                                 .data = troupe_data_with(points, &source)));
+        weights_of(troupe_result_checkpoint(result), 2, ends[later]);
+        troupe_result_free(&result);
+    }
+    assert_memory_equal(ends[0], ends[1], sizeof ends[0]);
+}
+
 // Another opening goes on; checkpoints come as often as asked, and with the last report.
 static void test_a_run_goes_on_after_its_end(void **state)
 {
@@ -428,6 +447,8 @@ static void test_a_hook_that_fails_is_named(void **state)
     config.trouble = CURVE_FAILS_TO_VALIDATE;
     assert_failure(&config, &source, 2, TROUPE_FAILED,
                    "after_epoch of epoch 1: validate_step: the curve is steep");
+    config.trouble = CURVE_FAILS_TO_START;
+    assert_failure(&config, &source, 2, TROUPE_FAILED, "no paper for 2 ranks");
     config.trouble = CURVE_WRONG_COLUMN;
     assert_failure(&config, &source, 2, TROUPE_NOT_FOUND,
                    "train_step: a batch has no column 'points': it has point");
@@ -520,6 +541,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_number_of_ranks_does_not_change_what_is_learned),
         cmocka_unit_test(test_a_minimal_model_learns),
         cmocka_unit_test(test_a_killed_rank_costs_nothing),
+        cmocka_unit_test(test_steps_may_answer_later),
         cmocka_unit_test(test_a_run_goes_on_after_its_end),
         cmocka_unit_test(test_a_run_in_memory_goes_on),
         cmocka_unit_test(test_a_checkpoint_makes_the_model),

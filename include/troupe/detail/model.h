@@ -45,6 +45,8 @@
         troupe_status (*save)(M *, S *);                                                           \
         troupe_status (*load)(M *, const S *);                                                     \
         void (*deinit)(M *);                                                                       \
+        troupe_status (*on_start)(troupe_group *, const C *);                                      \
+        troupe_status (*on_shutdown)(troupe_group *, const C *);                                   \
         const char *live, *allowed_options;                                                        \
         int unused_;                                                                               \
     } troupe_model_hooks_##M = {.setup = setup_, .forward = forward_, __VA_ARGS__};                \
@@ -118,11 +120,17 @@
     {                                                                                              \
         return troupe_fit_begin(&troupe_model_##M, me_, config_);                                  \
     }                                                                                              \
+    TROUPE_MODEL_GROUP_(on_start, M, C)                                                            \
+    TROUPE_MODEL_GROUP_(on_shutdown, M, C)                                                         \
     __attribute__((constructor)) static void troupe_register_model_##M(void)                       \
     {                                                                                              \
         troupe_fit_stages(&troupe_stages_##M);                                                     \
         troupe_stages_##M.setup = troupe_fit_check_##M;                                            \
         troupe_stages_##M.rank_setup = troupe_fit_begin_##M;                                       \
+        if (troupe_model_hooks_##M.on_start)                                                       \
+            troupe_stages_##M.on_start = troupe_model_on_start_##M;                                \
+        if (troupe_model_hooks_##M.on_shutdown)                                                    \
+            troupe_stages_##M.on_shutdown = troupe_model_on_shutdown_##M;                          \
         troupe_stages_##M.allowed_options = troupe_model_hooks_##M.allowed_options;                \
         troupe_stages_##M.live = troupe_model_hooks_##M.live;                                      \
         (void)troupe_model_register(&troupe_model_##M);                                            \
@@ -132,6 +140,11 @@
 #define TROUPE_MODEL_CASE_(HOOK, hook, M, arguments)                                               \
     case TROUPE_HOOK_##HOOK:                                                                       \
         return troupe_model_hooks_##M.hook arguments;
+#define TROUPE_MODEL_GROUP_(stage, M, C)                                                           \
+    static troupe_status troupe_model_##stage##_##M(troupe_group *group_, const void *config_)     \
+    {                                                                                              \
+        return troupe_model_hooks_##M.stage(group_, (const C *)config_);                           \
+    }
 #define TROUPE_MODEL_TENSORS_ (m_, (const troupe_tensor *)in_, (troupe_tensor *)out_)
 #define TROUPE_MODEL_BATCH_ (m_, me_, (const troupe_batch *)in_)
 #define TROUPE_MODEL_HAS_(HOOK, hook, M)                                                           \
