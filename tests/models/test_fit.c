@@ -262,6 +262,35 @@ static void test_a_killed_rank_costs_nothing(void **state)
     }
 }
 
+static troupe_gate_answer grow(void *user, troupe_job *job, const troupe_report_event *event,
+                               int *ranks)
+{
+    (void)user, (void)job;
+    *ranks = event->number == 2 ? 3 : 1;
+    return TROUPE_GATE_RESIZE;
+}
+
+// One rank, then three, then one: each goes on from the weights of the one before.
+static void test_a_resized_run_learns_the_same(void **state)
+{
+    (void)state;
+    const points_source source = {.rows = 8};
+    double ends[2][2];
+    for (int resized = 0; resized <= 1; resized++) {
+        curve_config config = plain(6, 8);
+        troupe_result *result;
+        const troupe_gate *gate =
+            TROUPE_OPTIONS(troupe_gate, .first = 2, .every = 2, .decide = grow);
+        troupe_must(troupe_train(curve, &config, &result, .storage = storage,
+                                 .gate = resized ? gate : NULL,
+                                 .data = troupe_data_with(points, &source)));
+        assert_int_equal(troupe_result_reports(result), 6);
+        weights_of(troupe_result_checkpoint(result), 2, ends[resized]);
+        troupe_result_free(&result);
+    }
+    assert_true(fabs(ends[0][0] - ends[1][0]) < 1e-12 && fabs(ends[0][1] - ends[1][1]) < 1e-12);
+}
+
 // In a process of two ranks, each of whose steps is over when a message says so.
 static void test_steps_may_answer_later(void **state)
 {
@@ -541,6 +570,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_number_of_ranks_does_not_change_what_is_learned),
         cmocka_unit_test(test_a_minimal_model_learns),
         cmocka_unit_test(test_a_killed_rank_costs_nothing),
+        cmocka_unit_test(test_a_resized_run_learns_the_same),
         cmocka_unit_test(test_steps_may_answer_later),
         cmocka_unit_test(test_a_run_goes_on_after_its_end),
         cmocka_unit_test(test_a_run_in_memory_goes_on),
