@@ -31,6 +31,7 @@
 #include <troupe/supervise.h>
 #include <troupe/train.h>
 #include <troupe/collective.h>
+#include <troupe/gradients.h>
 #include <troupe/process.h>
 #include <troupe/safetensors.h>
 #include <troupe/data.h>

@@ -13,6 +13,7 @@
 #include <train/collective.h>
 #include <train/control.h>
 #include <train/engine_nccl.h>
+#include <train/gradients.h>
 
 enum { MAGIC = 0x54525043 }; // "TRPC"
 
@@ -155,6 +156,7 @@ void trp_member_leave(trp_member *member, troupe_status status, const char *text
     atomic_store_explicit(&line->left, 1 + (uint32_t)status, memory_order_release);
     trp_counter_close(&line->reports);
     trp_collective_end(member, status);
+    trp_gradients_end(member);
     member->engine->close(member->link);
     // After the engine by which the others learn that this rank has left: it may take a while.
     if (member->device)

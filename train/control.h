@@ -101,9 +101,10 @@ typedef struct trp_member {
     trp_shared *shared;      // Memory that its peers reach; NULL: it can have none.
     void *device;            // Link of the engine for memory of devices; NULL: none was used.
     struct trp_started *row; // Operations that were started; NULL: none.
-    int entered;             // The last report that it has entered,
-    uint64_t orders;         // and what was ordered then.
-    uint32_t live;           // Revision of the live values that it has.
+    struct troupe_gradients *gradients; // That its loop has opened.
+    int entered;                        // The last report that it has entered,
+    uint64_t orders;                    // and what was ordered then.
+    uint32_t live;                      // Revision of the live values that it has.
 } trp_member;
 
 // Joins, by that engine, with the live values of revision `live`. TROUPE_CORRUPT: the memory holds

@@ -70,5 +70,5 @@ void trp_copy_values(void *to, const void *from, size_t size)
 {
     // The sum of one source.
     best()->of[TROUPE_UINT8][TROUPE_SUM](
-        &(trp_reduction){(const void *const[]){from}, 1, (void *const[]){to}, 1, size});
+        &(trp_reduction){(const void *const[]){from}, 1, (void *const[]){to}, 1, size, 0});
 }

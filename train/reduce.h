@@ -14,6 +14,7 @@ typedef struct trp_reduction {
     void *const *to;
     int targets;
     size_t count;
+    double divisor; // Of a mean of floats that are not 16 bits wide; 0: the number of sources.
 } trp_reduction;
 
 typedef void (*trp_reducer)(const trp_reduction *what);

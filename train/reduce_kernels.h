@@ -42,7 +42,7 @@ VECTOR(half_vector, uint16_t, REDUCE_BYTES / 2);
     REDUCE_TARGET static void name(const trp_reduction *what)                                      \
     {                                                                                              \
         enum { LANES = sizeof(V) / sizeof(T) };                                                    \
-        const T number = (T)what->sources;                                                         \
+        const T number = what->divisor > 0 ? (T)what->divisor : (T)what->sources;                  \
         size_t at = 0;                                                                             \
         for (; what->count - at >= 4 * LANES; at += 4 * LANES) {                                   \
             const T *from = (const T *)what->from[0] + at;                                         \

@@ -993,5 +993,6 @@ TROUPE_END_C
 
 #include <troupe/collective.h>
 #include <troupe/detail/trainer.h>
+#include <troupe/gradients.h>
 
 #endif

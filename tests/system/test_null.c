@@ -194,6 +194,11 @@ static troupe_status fit(troupe_rank *me, const pair *config)
     UNABLE(troupe_reduce_scatter_start_as, (me, &number, 1, NULL, TROUPE_FLOAT64, TROUPE_SUM),
            "result");
     UNABLE(troupe_all_gather_start, (me, &number, 8, NULL), "all");
+    troupe_gradients *all = troupe_gradients_open(me);
+    REFUSED(troupe_gradients_add_as, (all, NULL, &number, &number, 1, TROUPE_FLOAT64), "name");
+    REFUSED(troupe_gradients_add_as, (all, "w", NULL, &number, 1, TROUPE_FLOAT64), "values");
+    REFUSED(troupe_gradients_add_as, (all, "w", &number, NULL, 1, TROUPE_FLOAT64), "gradient");
+    REFUSED(troupe_gradients_ready, (all, NULL), "gradient");
     REFUSED(troupe_report_metrics, (me, NULL, 1), "metrics");
     REFUSED(troupe_report_metrics_tagged, (me, NULL, NULL, 0), "source");
     REFUSED(troupe_report_metrics_tagged, (me, "validate", NULL, 1), "metrics");
@@ -491,6 +496,30 @@ static void devices(void)
     HARMLESS(troupe_device_stream_close, (NULL));
 }
 
+static void collectives(void)
+{
+    REFUSED(troupe_allreduce_as, (NULL, &five, 1, TROUPE_FLOAT32, TROUPE_SUM), "me");
+    REFUSED(troupe_broadcast, (NULL, &five, 4, 0), "me");
+    REFUSED(troupe_barrier, (NULL), "me");
+    REFUSED(troupe_reduce_scatter_as, (NULL, &five, 1, &five, TROUPE_FLOAT32, TROUPE_SUM), "me");
+    REFUSED(troupe_all_gather, (NULL, &five, 4, memory), "me");
+    UNABLE(troupe_shared_alloc, (NULL, 8), "me");
+    UNABLE(troupe_allreduce_start_as, (NULL, &five, 1, TROUPE_FLOAT32, TROUPE_SUM), "me");
+    UNABLE(troupe_reduce_scatter_start_as, (NULL, &five, 1, &five, TROUPE_FLOAT32, TROUPE_SUM),
+           "me");
+    UNABLE(troupe_all_gather_start, (NULL, &five, 4, memory), "me");
+    UNABLE(troupe_broadcast_start, (NULL, &five, 4, 0), "me");
+    UNABLE(troupe_barrier_start, (NULL), "me");
+    REFUSED(troupe_collective_wait, (NULL, (troupe_collective){0}), "me");
+    HARMLESS(troupe_collective_ended, (NULL, (troupe_collective){0}));
+    UNABLE(troupe_gradients_open, (NULL), "me");
+    REFUSED(troupe_gradients_add_as, (NULL, "w", &five, &five, 1, TROUPE_FLOAT32), "all");
+    REFUSED(troupe_gradients_begin, (NULL, 1), "all");
+    REFUSED(troupe_gradients_ready, (NULL, &five), "all");
+    REFUSED(troupe_gradients_average, (NULL), "all");
+    REFUSED(troupe_gradients_wait, (NULL), "all");
+}
+
 static void checkpoints_and_loops(void)
 {
     troupe_checkpoint *checkpoint = NULL;
@@ -521,20 +550,7 @@ static void checkpoints_and_loops(void)
     REFUSED(troupe_checkpoint_load_as, (NULL, "/", 0, &five), "type");
     REFUSED(troupe_checkpoint_load_as, (type, NULL, 0, &five), "folder");
     REFUSED(troupe_checkpoint_load_as, (type, "/", 0, NULL), "value");
-    REFUSED(troupe_allreduce_as, (NULL, &five, 1, TROUPE_FLOAT32, TROUPE_SUM), "me");
-    REFUSED(troupe_broadcast, (NULL, &five, 4, 0), "me");
-    REFUSED(troupe_barrier, (NULL), "me");
-    REFUSED(troupe_reduce_scatter_as, (NULL, &five, 1, &five, TROUPE_FLOAT32, TROUPE_SUM), "me");
-    REFUSED(troupe_all_gather, (NULL, &five, 4, memory), "me");
-    UNABLE(troupe_shared_alloc, (NULL, 8), "me");
-    UNABLE(troupe_allreduce_start_as, (NULL, &five, 1, TROUPE_FLOAT32, TROUPE_SUM), "me");
-    UNABLE(troupe_reduce_scatter_start_as, (NULL, &five, 1, &five, TROUPE_FLOAT32, TROUPE_SUM),
-           "me");
-    UNABLE(troupe_all_gather_start, (NULL, &five, 4, memory), "me");
-    UNABLE(troupe_broadcast_start, (NULL, &five, 4, 0), "me");
-    UNABLE(troupe_barrier_start, (NULL), "me");
-    REFUSED(troupe_collective_wait, (NULL, (troupe_collective){0}), "me");
-    HARMLESS(troupe_collective_ended, (NULL, (troupe_collective){0}));
+    collectives();
     troupe_group group = {0};
     REFUSED(troupe_execute_as, (NULL, &group, &group), "function");
     REFUSED(troupe_execute_as, (&troupe_trainer_fit, NULL, &group), "group");

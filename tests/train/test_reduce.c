@@ -200,7 +200,7 @@ static void check(trp_reducer by, const char *name, troupe_dtype element, troupe
         from[i] = sources[i] + (size_t)i * shift;
     memset(made, 0xA5, sizeof made);
     void *to[] = {made[0] + shift, made[1] + 3 * shift};
-    by(&(trp_reduction){(const void *const *)from, number, to, 2, count});
+    by(&(trp_reduction){(const void *const *)from, number, to, 2, count, 0});
     assert_memory_equal(to[0], to[1], size);
     assert_int_equal(((unsigned char *)to[0])[size], 0xA5);
     assert_int_equal(((unsigned char *)to[1])[size], 0xA5);
@@ -248,13 +248,13 @@ static void test_all_halves_are_rounded_to_the_nearest_even(void **state)
             trp_reducer sum = trp_reducers_at(set)->of[element][TROUPE_SUM];
             const void *from[] = {halves, one};
             void *to[] = {out};
-            sum(&(trp_reduction){from, 1, to, 1, 1 << 16});
+            sum(&(trp_reduction){from, 1, to, 1, 1 << 16, 0});
             for (int i = 0; i < 1 << 16; i++)
                 assert_true(half_is_nan(element, halves[i]) ? half_is_nan(element, out[i])
                                                             : out[i] == halves[i]);
             for (int i = 0; i < 1 << 16; i++)
                 one[i] = (uint16_t)((unsigned)i * 40503 + 977);
-            sum(&(trp_reduction){from, 2, to, 1, 1 << 16});
+            sum(&(trp_reduction){from, 2, to, 1, 1 << 16, 0});
             check_halves(element, TROUPE_SUM, (const unsigned char *const *)from, 2, 1 << 16,
                          (const unsigned char *)out);
             memset(one, 0, sizeof one);
@@ -269,9 +269,9 @@ static void test_means_of_small_integers_do_not_wrap_around(void **state)
     uint8_t mean;
     int8_t low;
     trp_reducer_of(TROUPE_UINT8, TROUPE_MEAN)(&(trp_reduction){
-        (const void *const[]){&bytes[0], &bytes[1]}, 2, (void *const[]){&mean}, 1, 1});
+        (const void *const[]){&bytes[0], &bytes[1]}, 2, (void *const[]){&mean}, 1, 1, 0});
     trp_reducer_of(TROUPE_INT8, TROUPE_MEAN)(&(trp_reduction){
-        (const void *const[]){&small[0], &small[1]}, 2, (void *const[]){&low}, 1, 1});
+        (const void *const[]){&small[0], &small[1]}, 2, (void *const[]){&low}, 1, 1, 0});
     assert_int_equal(mean, 150);
     assert_int_equal(low, -127); // Truncated.
 }

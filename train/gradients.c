@@ -1,0 +1,450 @@
+// gradients.c: parameters, their buckets, and steps.
+//
+// A step is a row of started operations: the number of rows, and then each bucket as soon as the
+// last of its gradients is ready and the bucket before was started. So they are the same, in the
+// same order, on all ranks, whatever the order in which gradients become ready. Buckets as in Li et
+// al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training (arXiv 2006.15704).
+#include <inttypes.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/require.h>
+#include <stdio.h>
+#include <string.h>
+#include <train/collective.h>
+#include <train/gradients.h>
+#include <train/reduce.h>
+#include <train/worker.h>
+
+enum {
+    FIRST_BUCKET = 1 << 20, // Bytes: small, so that the first sum begins early.
+    BUCKET = 25 << 20,
+    NAME_MAX_BYTES = 63,
+    ALIGN = 64,
+};
+
+typedef struct parameter {
+    char name[NAME_MAX_BYTES + 1];
+    void *values, *gradient;
+    size_t count;
+    troupe_dtype dtype;
+    size_t bucket, offset; // Where its gradient is summed.
+    bool ready;
+} parameter;
+
+typedef struct bucket {
+    size_t offset, count; // In bytes from the beginning of the memory; of values.
+    troupe_dtype dtype;
+    size_t parameters, waiting; // In it; those of them that are not ready.
+    uint64_t started;           // Its operation; 0: none yet.
+} bucket;
+
+struct troupe_gradients {
+    troupe_rank *me;
+    trp_member *member;
+    struct troupe_gradients *next; // Of the loop's.
+    parameter *parameters;
+    size_t count;
+    bucket *buckets;
+    size_t bucket_count;
+    unsigned char *memory;
+    void *private; // The memory, where it is not shared.
+    bool is_laid_out, in_step;
+    size_t next_bucket; // That is to be started.
+    int64_t rows;       // Of all ranks, once that operation has ended,
+    uint64_t counting;  // which is this one.
+};
+
+static const char name_of[] = "troupe_gradients";
+
+static size_t bytes_of(const parameter *it)
+{
+    return it->count * troupe_dtype_size(it->dtype);
+}
+
+// ---- registering
+
+troupe_gradients *troupe_gradients_open(troupe_rank *me)
+{
+    trp_member *member;
+    if (TRP_IS_NULL(me)) {
+        (void)TRP_NULL(me);
+        return NULL;
+    }
+    if (trp_worker_member(me, "troupe_gradients_open", &member) != TROUPE_OK)
+        return NULL;
+    troupe_gradients *made = (troupe_gradients *)trp_alloc(sizeof *made);
+    if (!made) {
+        (void)troupe_fail(TROUPE_NO_MEMORY, "troupe_gradients_open: no memory");
+        return NULL;
+    }
+    made->me = me;
+    made->member = member;
+    made->next = member->gradients;
+    member->gradients = made;
+    return made;
+}
+
+void trp_gradients_end(trp_member *member)
+{
+    while (member->gradients) {
+        troupe_gradients *it = member->gradients;
+        member->gradients = it->next;
+        trp_free(it->parameters);
+        trp_free(it->buckets);
+        trp_free(it->private);
+        trp_free(it);
+    }
+}
+
+static troupe_status check_new(const troupe_gradients *all, const parameter *new)
+{
+    if (all->is_laid_out)
+        return troupe_fail(TROUPE_INVALID,
+                           "%s_add: '%s' comes after the first step: expected all parameters "
+                           "before it",
+                           name_of, new->name);
+    if (new->dtype != TROUPE_FLOAT32 &&new->dtype != TROUPE_FLOAT64)
+        return troupe_fail(TROUPE_INVALID, "%s_add: '%s' is of %s: expected float32 or float64",
+                           name_of, new->name, troupe_dtype_text(new->dtype));
+    for (size_t i = 0; i < all->count; i++) {
+        const parameter *it = &all->parameters[i];
+        if (strcmp(it->name, new->name) == 0)
+            return troupe_fail(TROUPE_INVALID, "%s_add: '%s' is registered already", name_of,
+                               new->name);
+        if (it->gradient == new->gradient)
+            return troupe_fail(TROUPE_INVALID, "%s_add: '%s' has the gradient of '%s'", name_of,
+                               new->name, it->name);
+    }
+    return TROUPE_OK;
+}
+
+troupe_status troupe_gradients_add_as(troupe_gradients *all, const char *name, void *values,
+                                      void *gradient, size_t count, troupe_dtype dtype)
+{
+    TRP_REQUIRE(all);
+    TRP_REQUIRE(name);
+    TRP_REQUIRE(values);
+    TRP_REQUIRE(gradient);
+    TRP_REQUIRE_COUNT(count, sizeof(double));
+    trp_member *member;
+    size_t length = strlen(name);
+    TROUPE_TRY(trp_worker_member(all->me, "troupe_gradients_add", &member));
+    if (length == 0 || length > NAME_MAX_BYTES)
+        return troupe_fail(TROUPE_INVALID, "%s_add: a name of %zu bytes: expected 1 to %d", name_of,
+                           length, NAME_MAX_BYTES);
+    parameter made = {.values = values, .gradient = gradient, .count = count, .dtype = dtype};
+    memcpy(made.name, name, length + 1);
+    TROUPE_TRY(check_new(all, &made));
+    parameter *grown = (parameter *)trp_realloc(all->parameters, (all->count + 1) * sizeof *grown);
+    if (!grown)
+        return troupe_fail(TROUPE_NO_MEMORY, "%s_add: no memory for '%s'", name_of, name);
+    all->parameters = grown;
+    all->parameters[all->count++] = made;
+    return TROUPE_OK;
+}
+
+// ---- the first step: all ranks have the same
+
+static troupe_status collective(const troupe_gradients *all, trp_request what)
+{
+    what.purpose = TRP_GRADIENTS;
+    return trp_collective(all->member, &what);
+}
+
+static troupe_status broadcast(const troupe_gradients *all, void *data, size_t size, int root)
+{
+    return collective(
+        all, (trp_request){.operation = TRP_BROADCAST, .to = data, .count = size, .root = root});
+}
+
+// What a rank says of all its parameters, or of one.
+typedef struct summary {
+    uint64_t count, hash;
+} summary;
+
+static uint64_t add_to_hash(uint64_t hash, const void *data, size_t size) // FNV-1a
+{
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001B3u;
+    return hash;
+}
+
+// Of the first `count` parameters.
+static summary summary_of(const troupe_gradients *all, size_t count)
+{
+    summary made = {count, 0xCBF29CE484222325u};
+    for (size_t i = 0; i < count && i < all->count; i++) {
+        const parameter *it = &all->parameters[i];
+        uint64_t rest[] = {it->count, (uint64_t)it->dtype};
+        made.hash = add_to_hash(made.hash, it->name, strlen(it->name) + 1);
+        made.hash = add_to_hash(made.hash, rest, sizeof rest);
+    }
+    return made;
+}
+
+static void describe(const troupe_gradients *all, size_t index, char text[128])
+{
+    if (index >= all->count) {
+        snprintf(text, 128, "missing");
+        return;
+    }
+    const parameter *it = &all->parameters[index];
+    snprintf(text, 128, "'%s' of %zu %s", it->name, it->count, troupe_dtype_text(it->dtype));
+}
+
+// Which rank has other parameters than rank 0, and which is the first; all ranks say the same.
+static troupe_status tell_difference(const troupe_gradients *all, int other, size_t most)
+{
+    char first[128], second[128];
+    size_t index = 0;
+    for (; index < most; index++) { // Rank 0's hash of each beginning, and that rank's.
+        summary theirs = summary_of(all, index + 1), mine = theirs;
+        TROUPE_TRY(broadcast(all, &mine, sizeof mine, 0));
+        TROUPE_TRY(broadcast(all, &theirs, sizeof theirs, other));
+        if (mine.hash != theirs.hash)
+            break;
+    }
+    describe(all, index, first);
+    describe(all, index, second);
+    TROUPE_TRY(broadcast(all, first, sizeof first, 0));
+    TROUPE_TRY(broadcast(all, second, sizeof second, other));
+    first[sizeof first - 1] = second[sizeof second - 1] = 0;
+    return troupe_fail(TROUPE_INVALID,
+                       "%s: parameter %zu is %s on rank 0 and %s on rank %d: all ranks register "
+                       "the same in the same order",
+                       name_of, index, first, second, other);
+}
+
+static troupe_status compare_ranks(const troupe_gradients *all)
+{
+    summary mine = summary_of(all, all->count);
+    size_t world = (size_t)all->member->world;
+    summary *of = (summary *)trp_alloc(world * sizeof *of);
+    if (!of)
+        return troupe_fail(TROUPE_NO_MEMORY, "%s: no memory for %zu ranks", name_of, world);
+    troupe_status status = collective(
+        all,
+        (trp_request){.operation = TRP_ALL_GATHER, .from = &mine, .to = of, .count = sizeof mine});
+    for (size_t rank = 1; rank < world && status == TROUPE_OK; rank++)
+        if (of[rank].count != of[0].count || of[rank].hash != of[0].hash)
+            status = tell_difference(all, (int)rank,
+                                     of[rank].count > of[0].count ? of[rank].count : of[0].count);
+    trp_free(of);
+    return status;
+}
+
+static troupe_status copy_values(const troupe_gradients *all)
+{
+    for (size_t i = 0; i < all->count; i++)
+        TROUPE_TRY(broadcast(all, all->parameters[i].values, bytes_of(&all->parameters[i]), 0));
+    return TROUPE_OK;
+}
+
+// ---- the first step: buckets
+
+// The parameters by buckets, from the last one on; returns the bytes of all buckets.
+static size_t lay_out(troupe_gradients *all)
+{
+    size_t bytes = 0;
+    bucket *at = NULL;
+    for (size_t i = all->count; i-- > 0;) {
+        parameter *it = &all->parameters[i];
+        size_t width = troupe_dtype_size(it->dtype);
+        size_t most = all->bucket_count == 1 ? FIRST_BUCKET : BUCKET;
+        if (!at || at->dtype != it->dtype || (at->count + it->count) * width > most) {
+            bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
+            at = &all->buckets[all->bucket_count++];
+            *at = (bucket){.offset = bytes, .dtype = it->dtype};
+        }
+        it->bucket = all->bucket_count - 1;
+        it->offset = at->offset + at->count * width;
+        at->count += it->count;
+        at->parameters++;
+        bytes = it->offset + it->count * width;
+    }
+    return bytes;
+}
+
+static troupe_status take_memory(troupe_gradients *all, size_t bytes)
+{
+    void *shared = NULL;
+    troupe_status status = trp_shared_alloc(all->member, bytes, &shared);
+    all->memory = (unsigned char *)shared;
+    if (status == TROUPE_OK || (status != TROUPE_UNSUPPORTED && status != TROUPE_NO_MEMORY))
+        return status;
+    // Then sums are not in place, on any rank.
+    all->private = trp_alloc(bytes + 1);
+    all->memory = (unsigned char *)all->private;
+    return all->memory ? TROUPE_OK
+                       : troupe_fail(TROUPE_NO_MEMORY, "%s: no memory for buckets of %zu bytes",
+                                     name_of, bytes);
+}
+
+static troupe_status begin_first(troupe_gradients *all)
+{
+    if (all->count == 0)
+        return troupe_fail(TROUPE_INVALID, "%s_begin: no parameter is registered", name_of);
+    TROUPE_TRY(compare_ranks(all));
+    trp_free(all->buckets); // Of a step that could not be begun.
+    all->bucket_count = 0;
+    all->buckets = (bucket *)trp_alloc(all->count * sizeof *all->buckets);
+    if (!all->buckets)
+        return troupe_fail(TROUPE_NO_MEMORY, "%s_begin: no memory for buckets", name_of);
+    TROUPE_TRY(take_memory(all, lay_out(all)));
+    TROUPE_TRY(copy_values(all));
+    size_t values = 0;
+    for (size_t i = 0; i < all->count; i++)
+        values += all->parameters[i].count;
+    trp_log(TRP_INFO,
+            "Wrapping %zu parameters of %zu values in %zu buckets for gradient averaging "
+            "[rank=%d, world_size=%d]",
+            all->count, values, all->bucket_count, all->member->rank, all->member->world);
+    all->is_laid_out = true;
+    return TROUPE_OK;
+}
+
+// ---- steps
+
+static troupe_status start(const troupe_gradients *all, trp_request what, uint64_t *number)
+{
+    what.operation = TRP_ALLREDUCE;
+    what.purpose = TRP_GRADIENTS;
+    return trp_collective_start(all->member, &what, number);
+}
+
+troupe_status troupe_gradients_begin(troupe_gradients *all, size_t rows)
+{
+    TRP_REQUIRE(all);
+    trp_member *member;
+    TROUPE_TRY(trp_worker_member(all->me, "troupe_gradients_begin", &member));
+    if (all->in_step)
+        return troupe_fail(TROUPE_INVALID, "%s_begin: the last step has not ended", name_of);
+    if (rows > INT64_MAX / TRP_WORLD_MAX)
+        return troupe_fail(TROUPE_INVALID, "%s_begin: %zu rows: expected at most %" PRId64, name_of,
+                           rows, INT64_MAX / TRP_WORLD_MAX);
+    if (!all->is_laid_out)
+        TROUPE_TRY(begin_first(all));
+    for (size_t i = 0; i < all->bucket_count; i++) {
+        all->buckets[i].waiting = all->buckets[i].parameters;
+        all->buckets[i].started = 0;
+    }
+    for (size_t i = 0; i < all->count; i++)
+        all->parameters[i].ready = false;
+    all->next_bucket = 0;
+    all->rows = (int64_t)rows;
+    TROUPE_TRY(start(all, (trp_request){.to = &all->rows, .count = 1, .element = TROUPE_INT64},
+                     &all->counting));
+    all->in_step = true;
+    return TROUPE_OK;
+}
+
+static troupe_status start_buckets(troupe_gradients *all)
+{
+    for (; all->next_bucket < all->bucket_count; all->next_bucket++) {
+        bucket *it = &all->buckets[all->next_bucket];
+        if (it->waiting > 0)
+            break;
+        TROUPE_TRY(start(
+            all,
+            (trp_request){.to = all->memory + it->offset, .count = it->count, .element = it->dtype},
+            &it->started));
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status set_ready(troupe_gradients *all, parameter *it)
+{
+    if (it->ready)
+        return troupe_fail(TROUPE_INVALID, "%s_ready: '%s' is ready already in this step", name_of,
+                           it->name);
+    trp_copy_values(all->memory + it->offset, it->gradient, bytes_of(it));
+    it->ready = true;
+    all->buckets[it->bucket].waiting--;
+    return start_buckets(all);
+}
+
+troupe_status troupe_gradients_ready(troupe_gradients *all, const void *gradient)
+{
+    TRP_REQUIRE(all);
+    TRP_REQUIRE(gradient);
+    trp_member *member;
+    TROUPE_TRY(trp_worker_member(all->me, "troupe_gradients_ready", &member));
+    if (!all->in_step)
+        return troupe_fail(TROUPE_INVALID, "%s_ready: no step has been begun", name_of);
+    for (size_t i = all->count; i-- > 0;) // Most likely the next one of the backward pass.
+        if (all->parameters[i].gradient == gradient)
+            return set_ready(all, &all->parameters[i]);
+    return troupe_fail(TROUPE_INVALID,
+                       "%s_ready: no parameter has its gradient at %p: expected an address that "
+                       "was registered",
+                       name_of, gradient);
+}
+
+// The mean becomes the gradient again.
+static void take_mean(const troupe_gradients *all, const parameter *it)
+{
+    if (all->rows == 0) {
+        memset(it->gradient, 0, bytes_of(it));
+        return;
+    }
+    trp_reducer_of(it->dtype, TROUPE_MEAN)(
+        &(trp_reduction){.from = (const void *const[]){all->memory + it->offset},
+                         .sources = 1,
+                         .to = (void *const[]){it->gradient},
+                         .targets = 1,
+                         .count = it->count,
+                         .divisor = (double)all->rows});
+}
+
+// The first failure counts; all are waited for.
+static void await(const troupe_gradients *all, uint64_t number, troupe_error *first)
+{
+    if (number && trp_collective_wait(all->member, number) != TROUPE_OK &&
+        first->status == TROUPE_OK)
+        *first = *troupe_last_error();
+}
+
+static troupe_status end_step(troupe_gradients *all)
+{
+    troupe_error first = {.status = TROUPE_OK};
+    await(all, all->counting, &first);
+    size_t begin = all->count;
+    for (size_t k = 0; k < all->bucket_count; k++) {
+        await(all, all->buckets[k].started, &first);
+        for (; begin > 0 && all->parameters[begin - 1].bucket == k; begin--)
+            if (first.status == TROUPE_OK)
+                take_mean(all, &all->parameters[begin - 1]);
+    }
+    all->in_step = false;
+    return first.status == TROUPE_OK ? TROUPE_OK : trp_error_set(&first);
+}
+
+troupe_status troupe_gradients_wait(troupe_gradients *all)
+{
+    TRP_REQUIRE(all);
+    trp_member *member;
+    TROUPE_TRY(trp_worker_member(all->me, "troupe_gradients_wait", &member));
+    if (!all->in_step)
+        return troupe_fail(TROUPE_INVALID, "%s_wait: no step has been begun", name_of);
+    for (size_t i = 0; i < all->count; i++)
+        if (!all->parameters[i].ready)
+            return troupe_fail(TROUPE_INVALID,
+                               "%s_wait: '%s' is not ready: expected troupe_gradients_ready of "
+                               "each parameter in a step",
+                               name_of, all->parameters[i].name);
+    return end_step(all);
+}
+
+troupe_status troupe_gradients_average(troupe_gradients *all)
+{
+    TRP_REQUIRE(all);
+    trp_member *member;
+    TROUPE_TRY(trp_worker_member(all->me, "troupe_gradients_average", &member));
+    if (!all->in_step)
+        return troupe_fail(TROUPE_INVALID, "%s_average: no step has been begun", name_of);
+    for (size_t i = all->count; i-- > 0;)
+        if (!all->parameters[i].ready)
+            TROUPE_TRY(set_ready(all, &all->parameters[i]));
+    return end_step(all);
+}
