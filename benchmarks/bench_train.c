@@ -4,8 +4,8 @@
 //
 // Each row is one run or several, of two ranks but for the checkpoints, which have one; not pinned.
 // The peer is Ray Train, whose rows (compare/peer_ray_train.py) take turns with ours, but for those
-// of commits in memory and of data, which it does not have. The notes of rows that have a floor say
-// whether it holds.
+// of commits in memory, data and sums, which it does not have. The notes of rows that have a floor
+// say whether it holds.
 //
 // train.first_report: from the submission until the follower is called with the first report.
 // train.reports: reports a second of ranks that do nothing else, with a follower that only looks.
@@ -22,6 +22,11 @@
 // of as many bytes take in the same process; between two saves it computes for twice that long.
 // train.data.<source>: how fast shuffled batches are made of a source, by one thread, in its own
 // time on a CPU; the peer copies the same rows by memcpy, in an order that it knows before.
+// train.allreduce.<staged|inplace>.<bytes>: a sum of floats over two ranks, in private memory or in
+// that of troupe_shared_alloc, beside Open MPI and Gloo. limit.allreduce.inplace.<bytes>: what two
+// processes do with one mapping, the widest vectors and a spinning barrier.
+// train.overlap: a step whose gradients are averaged beside its backward pass, as a share of the
+// same with averaging after it; .alone, .after, .beside: the times of such steps.
 #include "harness_rows.h"
 
 #include <fcntl.h>
@@ -547,6 +552,7 @@ int main(int argc, char **argv)
             print(&rows[i], &ours[i], &theirs[i]);
     troupe_stop();
     bench_data(folder);
+    bench_allreduce();
     nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     return bench_rows_close();
 }

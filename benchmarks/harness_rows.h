@@ -28,4 +28,8 @@ void bench_ray(const char *const *rows, size_t count, const char *seconds);
 // them, and leaves what they are made of in the folder.
 void bench_data(const char *folder);
 
+// Rows "train.allreduce.<staged|inplace>.<bytes>", beside Open MPI, Gloo and what shared memory can
+// do ("limit.allreduce..."), and of averaging gradients beside the backward pass, "train.overlap".
+void bench_allreduce(void);
+
 #endif

@@ -1,22 +1,24 @@
 // peer_mpi.c: an allreduce of floats between the two ranks of an MPI program.
 //
-//     mpirun -n 2 ... peer_mpi <bytes> <repetitions>
+//     mpirun -n 2 ... peer_mpi
 //
 // Each rank rewrites its buffer before every call, as a backward pass does; that is not timed, and
 // a barrier, not timed either, follows it. The sum is in place, in private memory, as MPI is used
-// for gradients. Prints one round of rank 0's microseconds.
+// for gradients. Prints a row of rank 0's microseconds for each number of bytes.
 #include <harness.h>
 
 #include <mpi.h>
-#include <stdlib.h>
 
-static void run(int rank, size_t count, size_t repetitions)
+static const size_t sizes[] = {1 << 10, 64 << 10, 1 << 20, 25 << 20, 100 << 20};
+static const size_t repetitions[] = {2000, 500, 100, 12, 5};
+
+static void run(int rank, size_t count, size_t wanted)
 {
     float *values = (float *)bench_written(count * sizeof *values);
     bench_samples samples;
-    bench_samples_open(&samples, repetitions);
-    size_t warm_up = repetitions / 5 + 2;
-    for (size_t i = 0; i < warm_up + repetitions; i++) {
+    bench_samples_open(&samples, wanted);
+    size_t warm_up = wanted / 5 + 2;
+    for (size_t i = 0; i < warm_up + wanted; i++) {
         for (size_t k = 0; k < count; k++)
             values[k] = (float)(i % 16 + (size_t)rank);
         MPI_Barrier(MPI_COMM_WORLD);
@@ -28,8 +30,11 @@ static void run(int rank, size_t count, size_t repetitions)
         if (values[0] != expected || values[count - 1] != expected)
             bench_die("peer_mpi: the sum is %g, not %g", (double)values[0], (double)expected);
     }
-    if (rank == 0)
+    if (rank == 0) {
+        printf("%zu ", count * sizeof *values);
         bench_round_print(bench_round_of(&samples));
+    }
+    bench_samples_close(&samples);
 }
 
 int main(int argc, char **argv)
@@ -38,9 +43,10 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc != 3 || ranks != 2)
-        bench_die("usage: mpirun -n 2 peer_mpi <bytes> <repetitions>");
-    run(rank, (size_t)atoll(argv[1]) / sizeof(float), (size_t)atoll(argv[2]));
+    if (ranks != 2)
+        bench_die("usage: mpirun -n 2 peer_mpi");
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        run(rank, sizes[i] / sizeof(float), repetitions[i]);
     MPI_Finalize();
     return 0;
 }

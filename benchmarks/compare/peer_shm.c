@@ -79,10 +79,41 @@ static void *share(size_t size)
     return memory;
 }
 
-static void reduce_in_place(float *restrict left, float *restrict right, size_t count)
+// The widest vectors that there are, four at a time.
+#define REDUCE_IN_PLACE(name, bytes, attribute)                                                    \
+    attribute static void name(float *left, float *right, size_t count)                            \
+    {                                                                                              \
+        typedef float vector __attribute__((vector_size(bytes), aligned(4)));                      \
+        enum { LANES = bytes / sizeof(float) };                                                    \
+        size_t i = 0;                                                                              \
+        for (; i + 4 * LANES <= count; i += 4 * LANES) {                                           \
+            vector *a = (vector *)(left + i), *b = (vector *)(right + i);                          \
+            vector s = a[0] + b[0], t = a[1] + b[1], u = a[2] + b[2], v = a[3] + b[3];             \
+            a[0] = s, a[1] = t, a[2] = u, a[3] = v;                                                \
+            b[0] = s, b[1] = t, b[2] = u, b[3] = v;                                                \
+        }                                                                                          \
+        for (; i < count; i++)                                                                     \
+            left[i] = right[i] = left[i] + right[i];                                               \
+    }
+REDUCE_IN_PLACE(reduce_plain, 16, )
+#if defined(__x86_64__)
+REDUCE_IN_PLACE(reduce_avx2, 32, __attribute__((target("avx2"))))
+REDUCE_IN_PLACE(reduce_avx512, 64, __attribute__((target("avx512f"))))
+#endif
+
+static void reduce_in_place(float *left, float *right, size_t count)
 {
-    for (size_t i = 0; i < count; i++)
-        left[i] = right[i] = left[i] + right[i];
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f")) {
+        reduce_avx512(left, right, count);
+        return;
+    }
+    if (__builtin_cpu_supports("avx2")) {
+        reduce_avx2(left, right, count);
+        return;
+    }
+#endif
+    reduce_plain(left, right, count);
 }
 
 static void reduce_into(float *restrict out, const float *restrict left,
