@@ -48,7 +48,9 @@ static troupe_status talk(troupe_rank *me, const chat *config)
     if (config->commits)
         TROUPE_TRY(troupe_commit(nothing_much, me, &(nothing_much){1}));
     TROUPE_TRY(troupe_report(me, {"epoch", 1}));
-    TROUPE_TRY(config->commits && me->attempt == 0 ? troupe_report(me, {"epoch", 2}) : TROUPE_OK);
+    if (config->commits && me->attempt == 0) // Then each knows that its state was taken.
+        TROUPE_TRY(troupe_report(me, {"epoch", 2}));
+    TROUPE_TRY(troupe_barrier(me)); // All have printed.
     if (me->rank == config->killed && me->attempt == 0)
         (void)raise(SIGKILL);
     return troupe_barrier(me);
