@@ -119,7 +119,7 @@ static troupe_status open_valid(fit *it, troupe_rank *me, int64_t rows)
 
 static troupe_status open_data(fit *it, troupe_rank *me)
 {
-    // The same steps, however many ranks there are.
+    // As many rows in a step, but for the rounding, however many ranks there are.
     int64_t rows = (it->fitting.batch + me->world - 1) / me->world;
     TROUPE_TRY(troupe_batches_open(me, "train", &it->train, .batch = rows, .seed = it->fitting.seed,
                                    .shuffle = true));

@@ -35,7 +35,8 @@ TROUPE_BEGIN_C
 // is in a run's JSON, its spaces and its checkpoints.
 TROUPE_STRUCT(troupe_fitting, (int64_t, epochs), // Passes over the set "train", 1 or more.
               (int64_t, batch), // Rows of a step, of all ranks together, 1 or more; each rank has
-                                // its part, rounded up.
+                                // its part, rounded up. Which rows meet in a step depends on the
+                                // number of ranks.
               (uint64_t, seed), // Of the order of rows, which is another one in each epoch.
               // Epochs from one validation to the next, the last one being validated always.
               // Default 1, where there are a hook .validate_step and a set "valid"; TROUPE_NONE.

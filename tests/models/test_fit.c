@@ -198,7 +198,8 @@ static void test_the_seed_is_that_of_the_rows_order(void **state)
     assert_memory_not_equal(ends[0], ends[2], sizeof ends[0]);
 }
 
-// Equal shards or not, more ranks than rows, a batch that is larger than a part: the same steps.
+// More ranks than rows, a batch that is larger than a part: where a step has all rows, it is the
+// same step.
 static void test_the_number_of_ranks_does_not_change_what_is_learned(void **state)
 {
     (void)state;
