@@ -47,7 +47,8 @@ static troupe_status check_reduction(const trp_request *what, const char *name)
 
 static troupe_status check(const trp_member *member, const trp_request *what)
 {
-    const char *name = trp_operation_text(trp_member_operation(member, what->operation));
+    // Not the member's purpose: that is of an operation which another thread may be at.
+    const char *name = trp_operation_text(what->purpose ? what->purpose : what->operation);
     size_t width = 1, parts = 1;
     if (reduces(what)) {
         TROUPE_TRY(check_reduction(what, name));

@@ -308,7 +308,7 @@ static troupe_status check(const link *it)
 {
     const call *what = &it->what;
     int device = -1;
-    if (it->stuck || !trp_member_is_whole(it->member))
+    if (!trp_member_is_whole(it->member))
         return trp_member_lost(it->member, it->name);
     if (what->element != TROUPE_DTYPE_NONE && trp_nccl_type_of((troupe_dtype)what->element) < 0)
         return troupe_fail(TROUPE_UNSUPPORTED, "%s: NCCL does not have %s", it->name,
@@ -388,6 +388,8 @@ static troupe_status agree(link *it, troupe_status status)
 static troupe_status operate(link *it, call what, const void *from, void *to)
 {
     trp_member *member = it->member;
+    if (it->stuck) // The thread may still read what belongs to its last job.
+        return trp_member_lost(member, it->name);
     it->what = what;
     it->from = from;
     it->to = to;

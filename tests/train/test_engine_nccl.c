@@ -537,24 +537,25 @@ static void test_a_rank_that_leaves_is_not_waited_for(void **state)
     play(3, one_leaves);
 }
 
-#define IN_A_FOLDER(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+// Each test has a folder of its own.
+#define ROW(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
 {
     setenv("TROUPE_CUDA", support_setting("TROUPE_STANDIN"), 1);
     setenv("TROUPE_NCCL", support_setting("TROUPE_STANDIN"), 1);
     const struct CMUnitTest tests[] = {
-        IN_A_FOLDER(test_reductions_are_those_of_memory_of_the_host),
-        IN_A_FOLDER(test_exchanges_come_where_they_belong),
-        IN_A_FOLDER(test_what_is_started_is_done_in_order),
-        IN_A_FOLDER(test_a_communicator_is_made_once_and_ended_in_order),
-        IN_A_FOLDER(test_memory_of_the_host_does_not_load_anything),
-        IN_A_FOLDER(test_differing_calls_are_named_and_do_no_harm),
-        IN_A_FOLDER(test_a_rank_without_nccl_tells_all),
-        IN_A_FOLDER(test_an_error_of_nccl_ends_the_group),
-        IN_A_FOLDER(test_a_killed_rank_ends_what_is_on_the_devices),
-        IN_A_FOLDER(test_what_does_not_end_is_ended_in_time),
-        IN_A_FOLDER(test_a_rank_that_leaves_is_not_waited_for),
+        ROW(test_reductions_are_those_of_memory_of_the_host),
+        ROW(test_exchanges_come_where_they_belong),
+        ROW(test_what_is_started_is_done_in_order),
+        ROW(test_a_communicator_is_made_once_and_ended_in_order),
+        ROW(test_memory_of_the_host_does_not_load_anything),
+        ROW(test_differing_calls_are_named_and_do_no_harm),
+        ROW(test_a_rank_without_nccl_tells_all),
+        ROW(test_an_error_of_nccl_ends_the_group),
+        ROW(test_a_killed_rank_ends_what_is_on_the_devices),
+        ROW(test_what_does_not_end_is_ended_in_time),
+        ROW(test_a_rank_that_leaves_is_not_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
