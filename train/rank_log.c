@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <runtime/base/buffer.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
@@ -31,6 +32,7 @@ typedef struct rank_log {
     trp_rank_logs *of;
     int rank, world, attempt, pid;
     bool begun; // Its first line is in the file.
+    int64_t since_ms;
     // Under the lock:
     struct rank_log *next;   // In the queue,
     struct rank_log *beside; // and of the run.
@@ -176,16 +178,51 @@ static void write_what(rank_log *log, rank_log *what)
     trp_buffer_free(&what->text);
 }
 
-// Takes the next one out of the queue. With the lock.
-static rank_log *next_log(void)
+// Whether lines of an earlier attempt of the rank may still come or wait: they go first. But what
+// that left behind may hold its output open for long. With the lock.
+static bool is_early(const rank_log *log)
 {
-    rank_log *log = writer.first;
-    writer.first = log->next;
-    if (writer.first == NULL)
-        writer.last = &writer.first;
+    enum { HOLD_MS = 2000 };
+    if (writer.stop || trp_clock_ms() - log->since_ms > HOLD_MS)
+        return false;
+    for (const rank_log *it = log->of->first; it != NULL; it = it->beside)
+        if (it->rank == log->rank && it->attempt < log->attempt)
+            return true;
+    return false;
+}
+
+// Takes the next one out of the queue, `any` also before its time; NULL: there is none. With the
+// lock.
+static rank_log *next_log(bool any)
+{
+    rank_log **at = &writer.first;
+    while (*at != NULL && !any && is_early(*at))
+        at = &(*at)->next;
+    rank_log *log = *at;
+    if (log == NULL)
+        return NULL;
+    *at = log->next;
+    if (*at == NULL)
+        writer.last = at;
     log->queued = false;
     log->busy = true;
     return log;
+}
+
+// Until there may be something to write. With the lock, which is let go meanwhile.
+static void await_work(void)
+{
+    enum { LOOK_NS = 100000000 }; // Where something waits for its time.
+    struct timespec until;
+    if (writer.first == NULL) {
+        pthread_cond_wait(&writer.changed, &writer.lock);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += LOOK_NS;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_cond_timedwait(&writer.changed, &writer.lock, &until);
 }
 
 static void *write_logs(void *unused)
@@ -193,11 +230,11 @@ static void *write_logs(void *unused)
     (void)unused;
     pthread_mutex_lock(&writer.lock);
     while (!writer.stop || writer.first != NULL) {
-        if (writer.first == NULL) {
-            pthread_cond_wait(&writer.changed, &writer.lock);
+        rank_log *log = next_log(false);
+        if (log == NULL) {
+            await_work();
             continue;
         }
-        rank_log *log = next_log();
         rank_log what = *log;
         log->earlier = log->text = (trp_buffer){0};
         log->lost = 0;
@@ -232,7 +269,7 @@ static void settle(void)
     if (ended)
         writer.stop = false;                // It may be started again.
     while (ended && writer.first != NULL) { // It could not be started.
-        rank_log *log = next_log();
+        rank_log *log = next_log(true);
         trp_assert(log->ended);
         free_log(log);
     }
@@ -286,6 +323,7 @@ static void take_end(void *user)
     log->ended = true;
     if (!log->queued && !log->busy)
         free_log(log);
+    pthread_cond_broadcast(&writer.changed); // Those of a later attempt may have waited for it.
     pthread_mutex_unlock(&writer.lock);
 }
 
@@ -298,7 +336,8 @@ void trp_rank_log_follow(trp_rank_logs *logs, int rank, int world, int attempt, 
                       .rank = rank,
                       .world = world,
                       .attempt = attempt,
-                      .pid = trp_process_pid(worker.process)};
+                      .pid = trp_process_pid(worker.process),
+                      .since_ms = trp_clock_ms()};
     atomic_fetch_add(&logs->holds, 1);
     pthread_mutex_lock(&writer.lock);
     log->beside = logs->first;

@@ -3,7 +3,8 @@
 // The thread that reads the output of all workers puts lines into memory, at most
 // TRP_RANK_LOG_BYTES a rank; another one writes them. So a slow or full disk holds up no rank:
 // lines that do not fit any more are counted and left out, and what cannot be written is warned of
-// once a run. Each attempt is appended behind a line that says so. Where workers write to the
+// once a run. Each attempt is appended behind a line that says so, and behind all that the one
+// before has printed, unless that takes more than two seconds. Where workers write to the
 // driver's own descriptors (TROUPE_OUTPUT_DIRECT) there is no such file.
 #ifndef TRP_RANK_LOG_H
 #define TRP_RANK_LOG_H

@@ -17,7 +17,8 @@ enum { RANKS = 4 };
 enum { LOG_WORKS, LOG_IS_A_FILE, LOG_HANGS };
 TROUPE_STRUCT(chat, (int, killed), // The rank that is killed at first; -1: none.
               (int, log), (int, flood), (troupe_text, folder),
-              (bool, commits)); // In memory: the other ranks keep their processes.
+              (bool, commits), // In memory: the other ranks keep their processes.
+              (bool, late));   // The killed rank leaves a child behind that prints later.
 TROUPE_STRUCT(nothing_much, (int, number));
 
 // Before anything is printed: puts something else where the log of rank 0 goes.
@@ -36,6 +37,8 @@ static void spoil_log(const chat *config)
 
 static troupe_status talk(troupe_rank *me, const chat *config)
 {
+    char late[4096];
+    snprintf(late, sizeof late, "%s/late", config->folder);
     if (me->rank == 0 && me->attempt == 0)
         spoil_log(config);
     TROUPE_TRY(troupe_barrier(me));
@@ -51,6 +54,14 @@ static troupe_status talk(troupe_rank *me, const chat *config)
     if (config->commits && me->attempt == 0) // Then each knows that its state was taken.
         TROUPE_TRY(troupe_report(me, {"epoch", 2}));
     TROUPE_TRY(troupe_barrier(me)); // All have printed.
+    if (me->rank == config->killed && me->attempt == 0 && config->late && fork() == 0) {
+        (void)usleep(300000);
+        (void)!write(STDOUT_FILENO, "late\n", 5);
+        support_write_file(late, "", 0);
+        _exit(0);
+    }
+    while (config->late && me->attempt == 1 && !support_exists(late))
+        (void)usleep(1000);
     if (me->rank == config->killed && me->attempt == 0)
         (void)raise(SIGKILL);
     return troupe_barrier(me);
@@ -114,6 +125,11 @@ static int drive_plain(void)
 static int drive_killed(void)
 {
     return drive((chat){.killed = 2});
+}
+
+static int drive_late(void)
+{
+    return drive((chat){.killed = 2, .late = true});
 }
 
 static int drive_kept(void)
@@ -228,6 +244,17 @@ static void test_each_rank_has_a_log_file_that_goes_on_after_a_restart(void **st
     check_logs(false);
 }
 
+static void test_what_an_attempt_prints_last_stands_before_the_next(void **state)
+{
+    (void)state;
+    run_driver(drive_late);
+    check_logs(false);
+    char *text = read_log(2), *late = strstr(text, "\nlate\n");
+    assert_non_null(late);
+    assert_true(late < strstr(text, "\n---- attempt 1"));
+    free(text);
+}
+
 static void test_a_process_that_is_kept_has_a_line_for_each_attempt(void **state)
 {
     (void)state;
@@ -303,6 +330,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_each_rank_logs_its_group, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_a_killed_rank_is_named_in_the_log, make_folder,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(test_what_an_attempt_prints_last_stands_before_the_next,
+                                        make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_a_process_that_is_kept_has_a_line_for_each_attempt,
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_each_rank_has_a_log_file_that_goes_on_after_a_restart,
