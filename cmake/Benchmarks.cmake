@@ -21,6 +21,9 @@ file(GLOB harness CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/benchmarks/harness*.c)
 add_library(benchmark_harness STATIC ${harness})
 target_include_directories(benchmark_harness PUBLIC ${PROJECT_SOURCE_DIR}/benchmarks)
 target_link_libraries(benchmark_harness PUBLIC Threads::Threads m)
+if(NOT TARGET transformer) # It needs OpenBLAS.
+  list(FILTER benchmarks EXCLUDE REGEX "/bench_transformer\\.c$")
+endif()
 foreach(source IN LISTS benchmarks peers)
   get_filename_component(name ${source} NAME_WE)
   add_executable(${name} ${source})
@@ -60,6 +63,18 @@ foreach(source IN LISTS measures)
   set_target_properties(measure_${name} PROPERTIES
     OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${benchmarks_dir}/measure)
 endforeach()
+
+# The example's transformer, and the same under MPI, whose headers are the system's.
+pkg_check_modules(openmpi IMPORTED_TARGET ompi-c)
+if(TARGET transformer)
+  target_link_libraries(bench_transformer PRIVATE transformer)
+endif()
+if(TARGET transformer AND TARGET PkgConfig::openmpi)
+  add_executable(mpi_transformer ${compare_dir}/mpi_transformer.c)
+  target_link_libraries(mpi_transformer PRIVATE benchmark_harness transformer_network PkgConfig::openmpi)
+  set_target_properties(mpi_transformer PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${benchmarks_dir}/compare)
+  configure_file(${compare_dir}/peer_mpi.sh ${benchmarks_dir}/compare/peer_mpi COPYONLY)
+endif()
 
 # CAF, in C++: always in release form, as its makers measure it.
 find_path(caf_include caf/all.hpp)

@@ -35,6 +35,11 @@ endfunction()
 
 if(TARGET openblas_serial AND TARGET PkgConfig::zlib)
   troupe_example_folder(digits PkgConfig::zlib)
+  # Those of its files that know nothing of Troupe are one of their own: for a peer of the benchmarks.
+  set(network_dir ${PROJECT_SOURCE_DIR}/examples/transformer)
+  add_library(transformer_network STATIC ${network_dir}/kernels.c ${network_dir}/network.c)
+  target_include_directories(transformer_network PUBLIC ${PROJECT_SOURCE_DIR}/examples)
+  target_link_libraries(transformer_network PUBLIC openblas_serial m)
   troupe_example_folder(transformer)
   if(TARGET PkgConfig::xgboost)
     add_executable(example_xgboost ${PROJECT_SOURCE_DIR}/examples/xgboost/main.c)
