@@ -10,33 +10,37 @@
 #include "bench_transformer.h"
 #include "harness_rows.h"
 
+#include <digits/random.h>
 #include <ftw.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <transformer/trainer.h>
-#include <troupe.h>
+#include <transformer/model.h>
 
 enum { PAIRS = 24, SECONDS_MAX = 600, WARM_UP = 5, STEPS = 25, QUICK_STEPS = 3, REPORT_EVERY = 5 };
 
 static char folder[1024], text_path[1100];
 static int steps;
 
-// The reports that bound what is measured.
+// The reports that bound what is measured: when they came, and which part of the epoch was done.
 typedef struct watcher {
-    double first_step, first_s, last_step, last_s, loss;
+    double first_s, first_part, last_s, last_part, loss;
 } watcher;
 
 static void see(void *user, troupe_job *job, const troupe_report_event *event)
 {
     (void)job;
     watcher *it = user;
-    it->loss = event->metrics[0].value;
-    it->last_step = event->metrics[1].value;
+    for (size_t i = 0; i < event->count; i++) {
+        if (strcmp(event->metrics[i].name, "loss") == 0)
+            it->loss = event->metrics[i].value;
+        else if (strcmp(event->metrics[i].name, "epoch") == 0)
+            it->last_part = event->metrics[i].value;
+    }
     it->last_s = event->elapsed_s;
     if (event->number == 1) {
-        it->first_step = it->last_step;
         it->first_s = it->last_s;
+        it->first_part = it->last_part;
     }
 }
 
@@ -48,25 +52,29 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
     return remove(path);
 }
 
+static int report_every(void)
+{
+    return bench_rows_quick() ? 1 : REPORT_EVERY;
+}
+
 static troupe_status train(watcher *it)
 {
-    const transformer_config config = {
-        .text = text_path,
-        .context = BENCH_CONTEXT,
-        .width = BENCH_WIDTH,
-        .heads = BENCH_HEADS,
-        .layers = BENCH_LAYERS,
-        .batch = BENCH_BATCH,
-        .steps = WARM_UP + steps,
-        .report_every = steps < REPORT_EVERY ? 1 : REPORT_EVERY,
-        .rate = (double)BENCH_RATE,
-        .seed = 1,
-    };
+    transformer_config config = troupe_defaults(transformer);
+    config.context = BENCH_CONTEXT;
+    config.width = BENCH_WIDTH;
+    config.heads = BENCH_HEADS;
+    config.layers = BENCH_LAYERS;
+    config.rate = (double)BENCH_RATE;
+    config.fitting.batch = BENCH_BATCH;
+    config.fitting.epochs = 1;
+    config.fitting.report_every = report_every();
+    const corpus_source source = {text_path, BENCH_CONTEXT};
     const troupe_follower follower = {.size = sizeof follower, .report = see, .user = it};
     troupe_job *job = NULL;
     troupe_result *result = NULL;
-    TROUPE_TRY(troupe_submit(fit_transformer, &config, &follower, &job, .ranks = 2,
-                             .storage = folder, .keep = TROUPE_NONE));
+    TROUPE_TRY(troupe_submit(transformer, &config, &follower, &job, .ranks = 2,
+                             .data = troupe_data_with(corpus, &source), .storage = folder,
+                             .keep = TROUPE_NONE));
     troupe_status status = troupe_job_wait(job, TROUPE_FOREVER, &result);
     troupe_job_close(&job);
     TROUPE_TRY(status);
@@ -88,8 +96,8 @@ static void add_ours(bench_rounds *rounds)
     else if (!(it.loss < BENCH_LOSS_MAX))
         bench_rounds_fail(rounds, "the loss is %g", it.loss);
     else
-        bench_rounds_add(
-            rounds, bench_round_plain((it.last_step - it.first_step) / (it.last_s - it.first_s)));
+        bench_rounds_add(rounds, bench_round_plain((it.last_part - it.first_part) *
+                                                   (WARM_UP + steps) / (it.last_s - it.first_s)));
 }
 
 static void add_peer(const char *bind, bench_rounds *rounds)
@@ -97,22 +105,22 @@ static void add_peer(const char *bind, bench_rounds *rounds)
     char warm_up[16], measured[16];
     snprintf(warm_up, sizeof warm_up, "%d", WARM_UP);
     snprintf(measured, sizeof measured, "%d", steps);
-    const char *command[] = {"compare/peer_mpi", bind, "mpi_transformer", text_path, warm_up,
-                             measured,           NULL};
+    const char *command[] = {
+        "compare/peer_mpi_transformer", bind, text_path, warm_up, measured, NULL};
     bench_peer_round(command, rounds);
 }
 
-// The text in one file, which both sides read.
+// As many sequences as all steps need, in a file that both sides read: random text, which takes as
+// long as any other.
 static troupe_status write_text(void)
 {
-    corpus text;
-    TROUPE_TRY(corpus_load(CORPUS_STANDARD, &text));
-    size_t size = text.count < BENCH_TEXT_MAX ? text.count : BENCH_TEXT_MAX;
+    uint64_t random = 1;
     FILE *file = fopen(text_path, "wb");
-    bool good = file && fwrite(text.characters, 1, size, file) == size;
-    good = file && fclose(file) == 0 && good;
-    corpus_free(&text);
-    return good ? TROUPE_OK : troupe_fail(TROUPE_IO, "cannot write %s", text_path);
+    size_t size = (size_t)(WARM_UP + steps) * BENCH_BATCH * BENCH_CONTEXT + 1;
+    for (size_t i = 0; file && i < size; i++)
+        fputc((int)(random_next(&random) % CORPUS_CHARACTERS), file);
+    return file && fclose(file) == 0 ? TROUPE_OK
+                                     : troupe_fail(TROUPE_IO, "cannot write %s", text_path);
 }
 
 static int by_value(const void *a, const void *b)

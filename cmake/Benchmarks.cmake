@@ -71,9 +71,9 @@ if(TARGET transformer)
 endif()
 if(TARGET transformer AND TARGET PkgConfig::openmpi)
   add_executable(mpi_transformer ${compare_dir}/mpi_transformer.c)
-  target_link_libraries(mpi_transformer PRIVATE benchmark_harness transformer_network PkgConfig::openmpi)
+  target_link_libraries(mpi_transformer PRIVATE benchmark_harness decoder PkgConfig::openmpi)
   set_target_properties(mpi_transformer PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${benchmarks_dir}/compare)
-  configure_file(${compare_dir}/peer_mpi.sh ${benchmarks_dir}/compare/peer_mpi COPYONLY)
+  configure_file(${compare_dir}/mpi_transformer.sh ${benchmarks_dir}/compare/peer_mpi_transformer COPYONLY)
 endif()
 
 # CAF, in C++: always in release form, as its makers measure it.

@@ -2,22 +2,22 @@
 // its gradient summed by one MPI_Allreduce.
 //
 //     mpi_transformer TEXT WARM_UP STEPS     prints the steps a second after those of the warm-up
-#include "../bench_transformer.h"
-#include "../harness.h"
+#include "bench_transformer.h"
+#include "harness.h"
 
 #include <digits/random.h>
 #include <math.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
-#include <transformer/network.h>
+#include <transformer/decoder.h>
 
 typedef struct run {
-    transformer_shape shape;
+    decoder_shape shape;
     size_t count, size; // Of the weights; of the text.
-    uint8_t *text, *sequences;
+    uint16_t *text, *sequences;
     float *weights, *gradient, *first, *second;
-    transformer_pass *pass;
+    decoder_pass *pass;
     int rank, world;
 } run;
 
@@ -34,21 +34,22 @@ static void begin(run *r, const char *path)
     FILE *file = fopen(path, "rb");
     if (!file)
         bench_die("mpi_transformer: cannot open %s", path);
-    r->text = zeros(BENCH_TEXT_MAX, 1);
-    r->size = fread(r->text, 1, BENCH_TEXT_MAX, file);
+    r->text = zeros(BENCH_TEXT_MAX, sizeof *r->text);
+    for (int byte; r->size < BENCH_TEXT_MAX && (byte = getc(file)) != EOF;)
+        r->text[r->size++] = (uint16_t)byte;
     fclose(file);
-    r->shape = (transformer_shape){128, BENCH_CONTEXT, BENCH_WIDTH, BENCH_HEADS, BENCH_LAYERS};
-    r->count = transformer_count(r->shape);
+    r->shape = (decoder_shape){128, BENCH_CONTEXT, BENCH_WIDTH, BENCH_HEADS, BENCH_LAYERS};
+    r->count = decoder_count(r->shape);
     r->weights = zeros(r->count, sizeof(float));
     r->gradient = zeros(r->count + 1, sizeof(float));
     r->first = zeros(r->count, sizeof(float));
     r->second = zeros(r->count, sizeof(float));
-    r->sequences = zeros(BENCH_BATCH, BENCH_CONTEXT + 1);
-    r->pass = transformer_pass_new(r->shape, BENCH_BATCH);
+    r->sequences = zeros(BENCH_BATCH * (BENCH_CONTEXT + 1), sizeof *r->sequences);
+    r->pass = decoder_pass_new(r->shape, BENCH_BATCH);
     if (!r->pass)
         bench_die("mpi_transformer: no memory");
     uint64_t random = 1;
-    transformer_draw(r->shape, r->weights, &random);
+    decoder_draw(r->shape, r->weights, &random);
 }
 
 static double learn(run *r, int64_t step)
@@ -57,12 +58,13 @@ static double learn(run *r, int64_t step)
     for (size_t i = 0; i < count; i++) {
         uint64_t random = 1 + (uint64_t)step * BENCH_BATCH + first + i;
         size_t at = random_next(&random) % (r->size - BENCH_CONTEXT);
-        memcpy(r->sequences + i * (BENCH_CONTEXT + 1), r->text + at, BENCH_CONTEXT + 1);
+        memcpy(r->sequences + i * (BENCH_CONTEXT + 1), r->text + at,
+               (BENCH_CONTEXT + 1) * sizeof *r->text);
     }
-    transformer_forward(r->pass, r->weights, r->sequences, count);
-    r->gradient[r->count] = (float)transformer_loss(r->pass, r->sequences);
+    decoder_forward(r->pass, r->weights, r->sequences, count);
+    r->gradient[r->count] = (float)decoder_loss(r->pass, r->sequences);
     for (size_t part = r->shape.layers + 2; part-- > 0;)
-        transformer_back(r->pass, r->weights, r->gradient, r->sequences, part);
+        decoder_back(r->pass, r->weights, r->gradient, r->sequences, part);
     MPI_Allreduce(MPI_IN_PLACE, r->gradient, (int)r->count + 1, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
     for (size_t i = 0; i <= r->count; i++)
         r->gradient[i] /= BENCH_BATCH * BENCH_CONTEXT;

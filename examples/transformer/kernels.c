@@ -151,7 +151,7 @@ void attend_back(float *dqkv, const float *dout, const float *shares, const floa
     }
 }
 
-double cross_entropy(float *scores, const uint8_t *targets, size_t rows, size_t classes)
+double cross_entropy(float *scores, const uint16_t *targets, size_t rows, size_t classes)
 {
     double loss = 0;
     for (size_t row = 0; row < rows; row++, scores += classes) {

@@ -48,7 +48,7 @@ void softmax(float *scores, size_t count);
 
 // Turns rows of scores into the gradient of the cross-entropy by them, and returns the sum of the
 // rows' losses.
-double cross_entropy(float *scores, const uint8_t *targets, size_t rows, size_t classes);
+double cross_entropy(float *scores, const uint16_t *targets, size_t rows, size_t classes);
 
 // One step of AdamW: Loshchilov and Hutter, arXiv 1711.05101. `first` and `second` are the running
 // means of the gradient and of its square, zeros at first; `step` counts from 1.

@@ -249,18 +249,29 @@ static void test_digits_refuses_in_a_sentence(void **state)
 static void test_the_transformer_writes(void **state)
 {
     (void)state;
-    expect_run("transformer", "--steps 4 --sample 30", 0, "step     4  loss ");
+    // Seven sequences and a rest.
+    char *path = support_path(folder, "text");
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    for (int i = 0; i < 120; i++)
+        fprintf(out, "%d\n", i);
+    fclose(out);
+    free(path);
+    const char *command = "--text text --epochs 2 --sample 30 --storage there";
+    expect_run("transformer", command, 0, "epoch   2.00  loss ");
     double loss = NAN;
-    const char *line = strstr(output, "step     4  loss "), *sample = strchr(line, '\n') + 1;
-    EXPECT(sscanf(line, "step 4 loss %lf", &loss) == 1 && loss > 2 && loss < 10);
+    const char *line = strstr(output, "epoch   2.00  loss ");
+    EXPECT(sscanf(line, "epoch 2.00 loss %lf", &loss) == 1 && loss > 1 && loss < 10);
+    char *sample = strdup(strchr(line, '\n') + 1);
     EXPECT(sample[0] == '\n' && strlen(sample) == 1 + 30 + 1);
     // A run that has ended is not made again: its network writes the same.
-    char *first = strdup(sample);
-    expect_run("transformer", "--steps 4 --sample 30", 0, first);
-    free(first);
+    expect_run("transformer", command, 0, sample);
+    free(sample);
 
-    expect_run("transformer", "--storage other --text none", 1, "none: No such file");
-    expect_run("transformer", "--steps 0", 1, "transformer: --steps is '0', must be a number");
+    expect_run("transformer", "--text none", 1, "none: No such file");
+    expect_run("transformer", "--text /dev/null --storage other", 1,
+               "/dev/null has 0 characters, must have more than 64");
+    expect_run("transformer", "--epochs 0", 1, "transformer: --epochs is '0', must be a number");
     expect_run("transformer", "extra", 1, "transformer: 'extra' is no option");
     expect_run("transformer", "--help", 0, "usage: transformer");
 }

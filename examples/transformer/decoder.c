@@ -1,5 +1,5 @@
-// network.c: see network.h. Each forward step stands above the backward step that undoes it.
-#include "network.h"
+// decoder.c: see decoder.h. Each forward step stands above the backward step that undoes it.
+#include "decoder.h"
 
 #include <digits/random.h>
 
@@ -20,7 +20,7 @@ typedef struct block {
 typedef struct parameters {
     float *characters; // vocabulary x width
     float *places;     // context x width
-    block blocks[TRANSFORMER_LAYERS_MAX];
+    block blocks[DECODER_LAYERS_MAX];
     float *gain, *offset; // width
 } parameters;
 
@@ -30,10 +30,10 @@ typedef struct trace {
     float *middle, *stats2, *normal2, *grown, *active;
 } trace;
 
-struct transformer_pass {
-    transformer_shape shape;
+struct decoder_pass {
+    decoder_shape shape;
     size_t sequences, rows;
-    trace blocks[TRANSFORMER_LAYERS_MAX];
+    trace blocks[DECODER_LAYERS_MAX];
     float *out, *stats, *normal, *scores;
     float *dx, *dnormal, *dwide, *dshares; // On the way back.
     float *memory;
@@ -70,7 +70,7 @@ static block block_in(room *at, size_t width)
     return b;
 }
 
-static parameters parameters_in(transformer_shape shape, float *all)
+static parameters parameters_in(decoder_shape shape, float *all)
 {
     parameters p;
     room at = {all, 0};
@@ -83,19 +83,19 @@ static parameters parameters_in(transformer_shape shape, float *all)
     return p;
 }
 
-transformer_part transformer_part_of(transformer_shape shape, size_t part)
+decoder_part decoder_part_of(decoder_shape shape, size_t part)
 {
     size_t embeddings = (shape.vocabulary + shape.context) * shape.width;
     size_t in_block = 12 * shape.width * shape.width + 13 * shape.width;
     if (part == 0)
-        return (transformer_part){0, embeddings};
-    return (transformer_part){embeddings + (part - 1) * in_block,
-                              part <= shape.layers ? in_block : 2 * shape.width};
+        return (decoder_part){0, embeddings};
+    return (decoder_part){embeddings + (part - 1) * in_block,
+                          part <= shape.layers ? in_block : 2 * shape.width};
 }
 
-size_t transformer_count(transformer_shape shape)
+size_t decoder_count(decoder_shape shape)
 {
-    transformer_part last = transformer_part_of(shape, shape.layers + 1);
+    decoder_part last = decoder_part_of(shape, shape.layers + 1);
     return last.first + last.count;
 }
 
@@ -113,13 +113,13 @@ static void set(float *values, size_t count, float value)
         values[i] = value;
 }
 
-void transformer_draw(transformer_shape shape, float *weights, uint64_t *random)
+void decoder_draw(decoder_shape shape, float *weights, uint64_t *random)
 {
     size_t width = shape.width, square = width * width;
     // Both halves of each block add to x: the more there are, the less of it each, as in GPT-2.
     const float share = 1 / sqrtf(2 * (float)shape.layers);
     parameters p = parameters_in(shape, weights);
-    memset(weights, 0, transformer_count(shape) * sizeof *weights);
+    memset(weights, 0, decoder_count(shape) * sizeof *weights);
     fill(p.characters, shape.vocabulary * width, width, 1, random);
     fill(p.places, shape.context * width, width, 1, random);
     for (size_t i = 0; i < shape.layers; i++) {
@@ -135,10 +135,10 @@ void transformer_draw(transformer_shape shape, float *weights, uint64_t *random)
 }
 
 // Divides the pass's memory, and returns how many numbers that takes.
-static size_t lay_out(transformer_pass *pass, size_t sequences)
+static size_t lay_out(decoder_pass *pass, size_t sequences)
 {
     room at = {pass->memory, 0};
-    const transformer_shape *s = &pass->shape;
+    const decoder_shape *s = &pass->shape;
     size_t rows = sequences * s->context, width = rows * s->width;
     size_t shares = sequences * s->heads * s->context * s->context;
     for (size_t i = 0; i < s->layers; i++) {
@@ -166,9 +166,9 @@ static size_t lay_out(transformer_pass *pass, size_t sequences)
     return at.used;
 }
 
-transformer_pass *transformer_pass_new(transformer_shape shape, size_t sequences_max)
+decoder_pass *decoder_pass_new(decoder_shape shape, size_t sequences_max)
 {
-    transformer_pass *pass = calloc(1, sizeof *pass);
+    decoder_pass *pass = calloc(1, sizeof *pass);
     if (!pass)
         return NULL;
     pass->shape = shape;
@@ -181,20 +181,20 @@ transformer_pass *transformer_pass_new(transformer_shape shape, size_t sequences
     return pass;
 }
 
-void transformer_pass_free(transformer_pass *pass)
+void decoder_pass_free(decoder_pass *pass)
 {
     if (pass)
         free(pass->memory);
     free(pass);
 }
 
-static attention attention_of(const transformer_pass *pass)
+static attention attention_of(const decoder_pass *pass)
 {
-    const transformer_shape *s = &pass->shape;
+    const decoder_shape *s = &pass->shape;
     return (attention){pass->sequences, s->context, s->width, s->heads};
 }
 
-static void embed(const parameters *p, transformer_pass *pass, const uint8_t *text)
+static void embed(const parameters *p, decoder_pass *pass, const uint16_t *text)
 {
     size_t context = pass->shape.context, width = pass->shape.width;
     for (size_t row = 0; row < pass->rows; row++) {
@@ -206,7 +206,7 @@ static void embed(const parameters *p, transformer_pass *pass, const uint8_t *te
     }
 }
 
-static void embed_back(const parameters *d, const transformer_pass *pass, const uint8_t *text)
+static void embed_back(const parameters *d, const decoder_pass *pass, const uint16_t *text)
 {
     size_t context = pass->shape.context, width = pass->shape.width;
     for (size_t row = 0; row < pass->rows; row++) {
@@ -226,7 +226,7 @@ static void add(float *to, const float *values, size_t count)
         to[i] += values[i];
 }
 
-static void block_forward(const block *b, trace *t, float *out, const transformer_pass *pass)
+static void block_forward(const block *b, trace *t, float *out, const decoder_pass *pass)
 {
     size_t rows = pass->rows, width = pass->shape.width;
     normalise(t->normal1, t->stats1, t->in, b->gain1, b->offset1, rows, width);
@@ -243,7 +243,7 @@ static void block_forward(const block *b, trace *t, float *out, const transforme
 }
 
 // dx: on entry the gradient by what the block gave, in the end by what it was given.
-static void block_back(const block *b, const block *d, const trace *t, transformer_pass *pass)
+static void block_back(const block *b, const block *d, const trace *t, decoder_pass *pass)
 {
     size_t rows = pass->rows, width = pass->shape.width;
     float *dx = pass->dx, *dnormal = pass->dnormal, *dwide = pass->dwide;
@@ -260,10 +260,10 @@ static void block_back(const block *b, const block *d, const trace *t, transform
     normalise_back(dx, d->gain1, d->offset1, dnormal, t->in, t->stats1, b->gain1, rows, width);
 }
 
-float *transformer_forward(transformer_pass *pass, const float *weights, const uint8_t *text,
-                           size_t sequences)
+float *decoder_forward(decoder_pass *pass, const float *weights, const uint16_t *text,
+                       size_t sequences)
 {
-    const transformer_shape *s = &pass->shape;
+    const decoder_shape *s = &pass->shape;
     parameters p = parameters_in(*s, (float *)weights);
     pass->sequences = sequences;
     pass->rows = sequences * s->context;
@@ -276,9 +276,9 @@ float *transformer_forward(transformer_pass *pass, const float *weights, const u
     return pass->scores;
 }
 
-double transformer_loss(transformer_pass *pass, const uint8_t *text)
+double decoder_loss(decoder_pass *pass, const uint16_t *text)
 {
-    const transformer_shape *s = &pass->shape;
+    const decoder_shape *s = &pass->shape;
     double loss = 0;
     for (size_t i = 0; i < pass->sequences; i++)
         loss += cross_entropy(pass->scores + i * s->context * s->vocabulary,
@@ -286,17 +286,17 @@ double transformer_loss(transformer_pass *pass, const uint8_t *text)
     return loss;
 }
 
-void transformer_back(transformer_pass *pass, const float *weights, float *gradient,
-                      const uint8_t *text, size_t part)
+void decoder_back(decoder_pass *pass, const float *weights, float *gradient, const uint16_t *text,
+                  size_t part)
 {
-    const transformer_shape *s = &pass->shape;
+    const decoder_shape *s = &pass->shape;
     parameters p = parameters_in(*s, (float *)weights), d = parameters_in(*s, gradient);
     if (part == 0) {
         embed_back(&d, pass, text);
     } else if (part <= s->layers) {
         block_back(&p.blocks[part - 1], &d.blocks[part - 1], &pass->blocks[part - 1], pass);
     } else {
-        memset(gradient, 0, transformer_count(*s) * sizeof *gradient);
+        memset(gradient, 0, decoder_count(*s) * sizeof *gradient);
         memset(pass->dx, 0, pass->rows * s->width * sizeof *pass->dx);
         affine_back(pass->dnormal, d.characters, NULL, pass->scores, pass->normal, p.characters,
                     pass->rows, s->width, s->vocabulary);

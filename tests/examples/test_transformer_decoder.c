@@ -1,10 +1,10 @@
-// test_transformer_network.c: the network's loss and gradient are those of a transformer written
+// test_transformer_decoder.c: the network's loss and gradient are those of a transformer written
 // down plainly in doubles; shares of a batch add up to the whole; places do not see those after
 // them; and a few sequences are learnt by heart.
 #include "support.h"
 
 #include <digits/random.h>
-#include <transformer/network.h>
+#include <transformer/decoder.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 enum { VOCABULARY = 11, CONTEXT = 5, WIDTH = 8, HEADS = 2, LAYERS = 2, SEQUENCES = 3 };
 enum { PARTS = LAYERS + 2, ROOM = CONTEXT * 4 * WIDTH };
 
-static const transformer_shape shape = {VOCABULARY, CONTEXT, WIDTH, HEADS, LAYERS};
+static const decoder_shape shape = {VOCABULARY, CONTEXT, WIDTH, HEADS, LAYERS};
 
 // ---- The plain one
 
@@ -71,7 +71,7 @@ static double plain_gelu(double x)
     return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
 }
 
-static double plain_sequence_loss(const double *weights, const uint8_t *text)
+static double plain_sequence_loss(const double *weights, const uint16_t *text)
 {
     double x[ROOM], normal[ROOM], wide[ROOM], part[ROOM], scores[CONTEXT * VOCABULARY];
     const double *characters = weights, *places = weights + VOCABULARY * WIDTH;
@@ -110,7 +110,7 @@ static double plain_sequence_loss(const double *weights, const uint8_t *text)
     return loss;
 }
 
-static double plain_loss(const double *weights, const uint8_t *text)
+static double plain_loss(const double *weights, const uint16_t *text)
 {
     double loss = 0;
     for (int i = 0; i < SEQUENCES; i++)
@@ -123,24 +123,24 @@ static double plain_loss(const double *weights, const uint8_t *text)
 typedef struct fixture {
     size_t count;
     float *weights, *gradient;
-    transformer_pass *pass;
-    uint8_t text[SEQUENCES * (CONTEXT + 1)];
+    decoder_pass *pass;
+    uint16_t text[SEQUENCES * (CONTEXT + 1)];
 } fixture;
 
 static int setup(void **state)
 {
     static fixture f;
     uint64_t random = 3;
-    f.count = transformer_count(shape);
+    f.count = decoder_count(shape);
     f.weights = calloc(f.count, sizeof *f.weights);
     f.gradient = calloc(f.count, sizeof *f.gradient);
-    f.pass = transformer_pass_new(shape, SEQUENCES);
+    f.pass = decoder_pass_new(shape, SEQUENCES);
     assert_true(f.weights && f.gradient && f.pass);
-    transformer_draw(shape, f.weights, &random);
+    decoder_draw(shape, f.weights, &random);
     for (size_t i = 0; i < f.count; i++) // Gains and offsets too, which begin as ones and zeros.
         f.weights[i] += random_between(&random, -0.4f, 0.4f);
-    for (size_t i = 0; i < sizeof f.text; i++)
-        f.text[i] = (uint8_t)(random_next(&random) % VOCABULARY);
+    for (size_t i = 0; i < sizeof f.text / sizeof *f.text; i++)
+        f.text[i] = (uint16_t)(random_next(&random) % VOCABULARY);
     *state = &f;
     return 0;
 }
@@ -150,16 +150,16 @@ static int teardown(void **state)
     fixture *f = *state;
     free(f->weights);
     free(f->gradient);
-    transformer_pass_free(f->pass);
+    decoder_pass_free(f->pass);
     return 0;
 }
 
-static double learn(fixture *f, const uint8_t *text, size_t sequences)
+static double learn(fixture *f, const uint16_t *text, size_t sequences)
 {
-    transformer_forward(f->pass, f->weights, text, sequences);
-    double loss = transformer_loss(f->pass, text);
+    decoder_forward(f->pass, f->weights, text, sequences);
+    double loss = decoder_loss(f->pass, text);
     for (size_t part = PARTS; part-- > 0;)
-        transformer_back(f->pass, f->weights, f->gradient, text, part);
+        decoder_back(f->pass, f->weights, f->gradient, text, part);
     return loss;
 }
 
@@ -168,7 +168,7 @@ static void test_the_parts_are_the_whole(void **state)
     fixture *f = *state;
     size_t end = 0;
     for (size_t part = 0; part < PARTS; part++) {
-        transformer_part p = transformer_part_of(shape, part);
+        decoder_part p = decoder_part_of(shape, part);
         assert_int_equal(p.first, end);
         assert_true(p.count > 0);
         end += p.count;
@@ -189,7 +189,7 @@ static void test_the_gradient_is_that_of_the_loss(void **state)
 
     const double step = 1e-5;
     for (size_t part = 0; part < PARTS; part++) {
-        transformer_part p = transformer_part_of(shape, part);
+        decoder_part p = decoder_part_of(shape, part);
         double largest = 0;
         for (size_t i = p.first; i < p.first + p.count; i++) {
             double weight = weights[i];
@@ -216,11 +216,11 @@ static void test_a_part_is_complete_when_its_turn_is_over(void **state)
     float *whole = calloc(f->count, sizeof *whole);
     assert_non_null(whole);
     memcpy(whole, f->gradient, f->count * sizeof *whole);
-    transformer_forward(f->pass, f->weights, f->text, SEQUENCES);
-    transformer_loss(f->pass, f->text);
+    decoder_forward(f->pass, f->weights, f->text, SEQUENCES);
+    decoder_loss(f->pass, f->text);
     for (size_t part = PARTS; part-- > 0;) {
-        transformer_part p = transformer_part_of(shape, part);
-        transformer_back(f->pass, f->weights, f->gradient, f->text, part);
+        decoder_part p = decoder_part_of(shape, part);
+        decoder_back(f->pass, f->weights, f->gradient, f->text, part);
         assert_memory_equal(f->gradient + p.first, whole + p.first, p.count * sizeof *whole);
     }
     free(whole);
@@ -252,9 +252,9 @@ static void test_a_place_does_not_see_those_after_it(void **state)
     fixture *f = *state;
     enum { SEEN = 3, SIZE = SEEN * VOCABULARY };
     float before[SIZE];
-    memcpy(before, transformer_forward(f->pass, f->weights, f->text, 1), sizeof before);
-    f->text[SEEN] = (uint8_t)((f->text[SEEN] + 1) % VOCABULARY);
-    const float *after = transformer_forward(f->pass, f->weights, f->text, 1);
+    memcpy(before, decoder_forward(f->pass, f->weights, f->text, 1), sizeof before);
+    f->text[SEEN] = (uint16_t)((f->text[SEEN] + 1) % VOCABULARY);
+    const float *after = decoder_forward(f->pass, f->weights, f->text, 1);
     assert_memory_equal(after, before, sizeof before);
     assert_memory_not_equal(after + SIZE, before, VOCABULARY * sizeof(float));
 }
@@ -289,10 +289,10 @@ static void test_a_few_sequences_are_learnt_by_heart(void **state)
     float *moments = calloc(2 * f->count, sizeof *moments);
     assert_non_null(moments);
     uint64_t random = 1;
-    transformer_draw(shape, f->weights, &random);
+    decoder_draw(shape, f->weights, &random);
     // No two of them begin alike: only what comes first has to be guessed of none.
     for (size_t i = 0; i < SEQUENCES; i++)
-        f->text[i * (CONTEXT + 1)] = (uint8_t)i;
+        f->text[i * (CONTEXT + 1)] = (uint16_t)i;
     double before = learn(f, f->text, SEQUENCES), after = before;
     for (int step = 1; step <= 300; step++) {
         adamw_step(f->weights, moments, moments + f->count, f->gradient, f->count, how, step);
