@@ -1,11 +1,11 @@
-// model.c: see model.h. All ranks begin with the same weights, drawn from the seed, and the sum of
-// their gradients has the same bits on each: they never drift apart, and none has to send weights
-// around.
+// model.c: see model.h. All ranks begin with the same weights, and the mean of their gradients has
+// the same bits on each: they never drift apart.
 #include "model.h"
 
 #include <digits/random.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { CONTEXT_MAX = 4096, WIDTH_MAX = 4096, BATCH_MAX = 65536 };
@@ -40,13 +40,13 @@ troupe_status transformer_setup(transformer *self, const transformer_config *con
     TROUPE_TRY(check(config));
     self->shape = (decoder_shape){CORPUS_CHARACTERS, (size_t)config->context, (size_t)config->width,
                                   (size_t)config->heads, (size_t)config->layers};
-    self->rate = config->rate;
-    self->warm_up = config->warm_up;
+    self->config = config;
     self->count = decoder_count(self->shape);
     self->weights = troupe_use_alloc(use, self->count * sizeof(float));
+    self->gradient = troupe_use_alloc(use, self->count * sizeof(float));
     self->first = troupe_use_alloc(use, self->count * sizeof(float));
     self->second = troupe_use_alloc(use, self->count * sizeof(float));
-    if (!self->weights || !self->first || !self->second)
+    if (!self->weights || !self->gradient || !self->first || !self->second)
         return TROUPE_NO_MEMORY;
     size_t sequences = use->purpose == TROUPE_FOR_TRAINING
                            ? (size_t)config->fitting.batch / (size_t)use->world + 1
@@ -97,26 +97,24 @@ troupe_status transformer_forward(transformer *self, const troupe_tensor *x, tro
 // Up in a line, then down with one over the root of the steps: the schedule of Vaswani et al.
 static float rate_at(const transformer *self, int64_t step)
 {
-    double done = (double)step / (double)self->warm_up;
-    return (float)(self->rate * fmin(done, 1 / sqrt(done)));
+    double done = (double)step / (double)self->config->warm_up;
+    return (float)(self->config->rate * fmin(done, 1 / sqrt(done)));
 }
 
-// Sets the gradient to the mean over the places of all ranks.
-static troupe_status average(transformer *self, troupe_rank *me, const uint16_t *text,
-                             size_t sequences)
+// Makes the parts of the network known for averaging, in the order of the forward pass.
+static troupe_status open_gradients(transformer *self, troupe_rank *me)
 {
-    size_t count = self->count + 1; // The last one: of how many places it is the sum.
-    // Where the other ranks reach it, so that nothing is copied.
-    if (!self->gradient)
-        self->gradient = troupe_shared_alloc(me, count * sizeof(float));
-    if (!self->gradient)
+    troupe_gradients *parts = troupe_gradients_open(me);
+    if (!parts)
         return troupe_last_error()->status;
-    for (size_t part = self->shape.layers + 2; part-- > 0;)
-        decoder_back(self->pass, self->weights, self->gradient, text, part);
-    self->gradient[self->count] = (float)(sequences * self->shape.context);
-    TROUPE_TRY(troupe_allreduce(me, self->gradient, count, TROUPE_SUM));
-    for (size_t i = 0; i < self->count; i++)
-        self->gradient[i] /= self->gradient[self->count];
+    for (size_t i = 0; i < self->shape.layers + 2; i++) {
+        char name[32];
+        decoder_part part = decoder_part_of(self->shape, i);
+        snprintf(name, sizeof name, "part %zu", i);
+        TROUPE_TRY(troupe_gradients_add(parts, name, self->weights + part.first,
+                                        self->gradient + part.first, part.count));
+    }
+    self->parts = parts;
     return TROUPE_OK;
 }
 
@@ -128,10 +126,20 @@ troupe_status transformer_train_step(transformer *self, troupe_rank *me, const t
         return troupe_fail(TROUPE_INVALID, "a row has %zu characters, must have %zu", text.shape[1],
                            self->shape.context + 1);
     TROUPE_TRY(check_text(&text));
+
+    size_t places = batch->rows * self->shape.context;
+    if (!self->parts)
+        TROUPE_TRY(open_gradients(self, me));
+    TROUPE_TRY(troupe_gradients_begin(self->parts, places));
     decoder_forward(self->pass, self->weights, text.data, batch->rows);
-    troupe_note_over(me, "loss", decoder_loss(self->pass, text.data),
-                     (double)(batch->rows * self->shape.context));
-    TROUPE_TRY(average(self, me, text.data, batch->rows));
+    troupe_note_over(me, "loss", decoder_loss(self->pass, text.data), (double)places);
+    // A part whose gradient is complete is summed over the ranks while the others are computed.
+    for (size_t i = self->shape.layers + 2; i-- > 0;) {
+        decoder_back(self->pass, self->weights, self->gradient, text.data, i);
+        size_t first = decoder_part_of(self->shape, i).first;
+        TROUPE_TRY(troupe_gradients_ready(self->parts, self->gradient + first));
+    }
+    TROUPE_TRY(troupe_gradients_wait(self->parts));
     self->step++;
     adamw how = {rate_at(self, self->step), 0.9f, 0.95f, 0.01f};
     adamw_step(self->weights, self->first, self->second, self->gradient, self->count, how,

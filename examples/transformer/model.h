@@ -24,14 +24,13 @@ TROUPE_STRUCT(transformer_state, (int64_t, step), // Steps done.
               (troupe_tensor, second));
 
 typedef struct transformer {
+    const transformer_config *config;
     decoder_shape shape;
     size_t count; // Of the weights.
-    float *weights, *first, *second;
-    float *gradient; // NULL until the first step.
-    decoder_pass *pass;
+    float *weights, *gradient, *first, *second;
     int64_t step;
-    double rate;
-    int64_t warm_up;
+    decoder_pass *pass;
+    troupe_gradients *parts; // NULL until the first step.
 } transformer;
 
 // TROUPE_INVALID names a setting out of range.
