@@ -292,16 +292,16 @@ static void test_a_rank_killed_ends_what_was_started(void **state)
 
 static void one_hangs(trp_member *group)
 {
-    int64_t value = 0;
+    int64_t values[3] = {0};
     if (group->rank == 1)
         for (;;)
             pause();
-    uint64_t started = start(group, &value, 1);
+    uint64_t started = start(group, values, 1);
     CHECK(trp_collective_wait(group, started) == TROUPE_PEER_LOST);
     CHECK(strstr(troupe_last_error()->text, "troupe_allreduce: rank 1 did not come within 100 ms"));
-    CHECK(trp_reduce_scatter(group, &value, 1, &value, TROUPE_INT64, TROUPE_SUM) ==
+    CHECK(trp_reduce_scatter(group, values, 1, values, TROUPE_INT64, TROUPE_SUM) ==
           TROUPE_PEER_LOST);
-    CHECK(trp_all_gather(group, &value, 8, &value) == TROUPE_PEER_LOST);
+    CHECK(trp_all_gather(group, values, 8, values) == TROUPE_PEER_LOST);
     void *data;
     CHECK(trp_shared_alloc(group, 64, &data) == TROUPE_PEER_LOST);
     CHECK(strstr(troupe_last_error()->text, "troupe_shared_alloc: rank 1 did not come"));

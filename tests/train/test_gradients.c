@@ -243,7 +243,7 @@ static troupe_status fill_buckets(troupe_rank *me)
     troupe_gradients *all = troupe_gradients_open(me);
     EXPECT(all);
     for (int i = 0; i < 4; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "p%d", i);
         TROUPE_TRY(troupe_gradients_add(all, name, values[i], gradients[i],
                                         (size_t)(i == 3 ? SMALL : BIG)));
