@@ -80,19 +80,24 @@ static void update(net *at, const net *gradient)
     at->c -= 0.1 * gradient->c;
 }
 
+static void divide(net *gradient)
+{
+    for (int h = 0; h < HIDDEN; h++) {
+        for (int i = 0; i < IN; i++)
+            gradient->w[h][i] /= ROWS;
+        gradient->b[h] /= ROWS;
+        gradient->v[h] /= ROWS;
+    }
+    gradient->c /= ROWS;
+}
+
 // One process with the whole batch.
 static void whole_step(net *at, int step)
 {
     net sum = {0};
     for (int row = 0; row < ROWS; row++)
         add_row(at, &sum, step, row);
-    for (int h = 0; h < HIDDEN; h++) {
-        for (int i = 0; i < IN; i++)
-            sum.w[h][i] /= ROWS;
-        sum.b[h] /= ROWS;
-        sum.v[h] /= ROWS;
-    }
-    sum.c /= ROWS;
+    divide(&sum);
     update(at, &sum);
 }
 
@@ -230,6 +235,90 @@ static void test_a_rank_killed_in_a_step(void **state)
     troupe_must(troupe_train(fit, &config, &result, .ranks = 3, .storage = folder, .restarts = 1));
     assert_int_equal(troupe_result_restarts(result), 1);
     troupe_result_free(&result);
+}
+
+// ---- the same loop alone and together
+
+static troupe_status fit_alone(troupe_rank *me, const fit_settings *config)
+{
+    net mine, gradient;
+    begin_net(&mine, 1);
+    for (int step = 0; step < config->steps; step++) {
+        memset(&gradient, 0, sizeof gradient);
+        for (int row = 0; row < ROWS; row++)
+            add_row(&mine, &gradient, step, row);
+        divide(&gradient);
+        update(&mine, &gradient);
+        TROUPE_TRY(troupe_report(me, {"c", mine.c}));
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(fit_alone, fit_settings);
+
+static troupe_status fit_together(troupe_rank *me, const fit_settings *config)
+{
+    net mine, gradient;
+    begin_net(&mine, 1);
+    troupe_gradients *all = troupe_gradients_open(me);
+    TROUPE_TRY(troupe_gradients_add(all, "w", &mine.w[0][0], &gradient.w[0][0], HIDDEN * IN));
+    TROUPE_TRY(troupe_gradients_add(all, "b", mine.b, gradient.b, HIDDEN));
+    TROUPE_TRY(troupe_gradients_add(all, "v", mine.v, gradient.v, HIDDEN));
+    TROUPE_TRY(troupe_gradients_add(all, "c", &mine.c, &gradient.c, 1));
+    for (int step = 0; step < config->steps; step++) {
+        memset(&gradient, 0, sizeof gradient);
+        TROUPE_TRY(troupe_gradients_begin(all, ROWS / (size_t)me->world));
+        for (int row = me->rank; row < ROWS; row += me->world)
+            add_row(&mine, &gradient, step, row);
+        TROUPE_TRY(troupe_gradients_average(all));
+        update(&mine, &gradient);
+        TROUPE_TRY(troupe_report(me, {"c", mine.c}));
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(fit_together, fit_settings);
+
+// The lines of a function in this file.
+static int read_function(const char *head, char lines[64][128])
+{
+    char path[1024];
+    int count = -1;
+    snprintf(path, sizeof path, "%s/tests/train/test_gradients.c",
+             support_setting("TROUPE_SOURCE"));
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (count < 63 && fgets(lines[count < 0 ? 0 : count], 128, file)) {
+        if (count >= 0 && lines[count++][0] == '}')
+            break;
+        if (count < 0 && strncmp(lines[0], head, strlen(head)) == 0)
+            count = 0; // What follows the line with its name.
+    }
+    fclose(file);
+    return count;
+}
+
+// D18: what a loop of one process needs to become one of ranks.
+static void test_a_loop_changes_by_ten_lines_at_most(void **state)
+{
+    (void)state;
+    static char alone[64][128], together[64][128];
+    int few = read_function("static troupe_status fit_alone(", alone), other = 0;
+    int more = read_function("static troupe_status fit_together(", together);
+    assert_true(few > 5 && more > 5);
+    for (int i = 0; i < more; i++) {
+        bool same = false;
+        for (int k = 0; k < few; k++)
+            same |= strcmp(together[i], alone[k]) == 0;
+        other += !same;
+    }
+    assert_true(other >= 1 && other <= 10);
+
+    troupe_result *one = NULL, *two = NULL;
+    fit_settings config = {.steps = 5};
+    troupe_must(troupe_train(fit_alone, &config, &one, .ranks = 1, .storage = folder));
+    troupe_must(troupe_train(fit_together, &config, &two, .ranks = 2, .storage = folder));
+    assert_true(fabs(troupe_result_metric(one, "c") - troupe_result_metric(two, "c")) < 1e-5);
+    troupe_result_free(&one);
+    troupe_result_free(&two);
 }
 
 // ---- buckets
@@ -378,6 +467,7 @@ int main(int argc, char **argv)
     folder = support_directory_make();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_are_those_of_the_whole_batch),
+        cmocka_unit_test(test_a_loop_changes_by_ten_lines_at_most),
         cmocka_unit_test(test_each_rank_says_what_it_averages),
         cmocka_unit_test(test_a_rank_killed_in_a_step),
         cmocka_unit_test(test_buckets_in_any_order_of_readiness),
