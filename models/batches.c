@@ -1,4 +1,7 @@
-// batches.c: the batches of a rank's part of a set, one epoch after the other.
+// batches.c: the batches of a set that a rank has, one epoch after the other.
+//
+// Places of an epoch are divided into steps first, and each step among the ranks then: what a step
+// has is the same whatever the number of ranks is.
 //
 // A column whose rows lie in memory as a batch has them is lent. Where one does not, or the rows
 // are shuffled, they are gathered into one of a ring of slots, by a thread that is ahead of the
@@ -41,8 +44,9 @@ struct troupe_batches {
     trp_arena arena; // All below, but for what is gathered.
     trp_feed *feeds;
     size_t columns;
-    int64_t first, rows, all; // Of the part, and the whole set.
-    int64_t size, count;      // Rows of a batch, batches of an epoch.
+    trp_division among;
+    int64_t all;         // Rows of the set.
+    int64_t size, count; // Rows of a step, steps of an epoch.
     uint64_t seed;
     bool shuffle, begun;
     int64_t epoch;
@@ -62,6 +66,7 @@ struct troupe_batches {
 
 static const trp_range ranges[] = {
     TRP_RANGE(troupe_batches_options, batch, 1, INT32_MAX),
+    TRP_RANGE(troupe_batches_options, step_rows, 1, INT32_MAX),
     TRP_RANGE_OR(troupe_batches_options, prefetch, 1, PREFETCH_MAX, TROUPE_NONE),
 };
 
@@ -118,7 +123,9 @@ static troupe_status no_memory(const char *key)
 // What is gathered has memory for a batch.
 static troupe_status make_slots(const char *key, bool lent, troupe_batches *batches)
 {
-    size_t columns = batches->columns, most = (size_t)batches->size;
+    size_t columns = batches->columns;
+    int world = batches->among.world;
+    size_t most = (size_t)(batches->size / world + (batches->size % world > 0));
     for (int64_t i = 0; i < batches->slot_count; i++) {
         slot *at = &batches->slots[i];
         at->items = (trp_column *)trp_arena_alloc(&batches->arena, columns * sizeof *at->items);
@@ -150,6 +157,21 @@ static troupe_status make_slots(const char *key, bool lent, troupe_batches *batc
 
 // ---- making batches
 
+// Rows that ranks before `rank` have of the first `places`, which are dealt out one at a time.
+static int64_t dealt_before(int rank, int world, int64_t places)
+{
+    int64_t rest = places % world;
+    return places / world * rank + (rest < rank ? rest : rank);
+}
+
+// A rank has as many rows of a step as if place p went to rank p mod w: of any places that follow
+// each other, the ranks get numbers that are equal within one, so in each step, and over all steps.
+// But which ones: a slice of the step, so that rows which follow each other stay together.
+int64_t trp_division_at(int rank, int world, int64_t from, int64_t end)
+{
+    return from + dealt_before(rank, world, end) - dealt_before(rank, world, from);
+}
+
 static troupe_status make_column(const trp_feed *feed, const slot *into, size_t rows, int64_t first,
                                  unsigned char *memory, trp_column *column)
 {
@@ -163,9 +185,11 @@ static troupe_status make_column(const trp_feed *feed, const slot *into, size_t 
 
 static void make(const troupe_batches *batches, int64_t number, slot *into)
 {
-    int64_t from = number * batches->size, left = batches->rows - from;
-    size_t rows = left <= 0 ? 0 : (size_t)(left < batches->size ? left : batches->size);
-    int64_t first = left <= 0 ? 0 : batches->first + from;
+    int rank = batches->among.rank, world = batches->among.world;
+    int64_t from = number * batches->size, left = batches->all - from;
+    int64_t end = left < batches->size ? batches->all : from + batches->size;
+    int64_t first = trp_division_at(rank, world, from, end);
+    size_t rows = (size_t)(trp_division_at(rank + 1, world, from, end) - first);
     for (size_t i = 0; i < rows && into->order; i++)
         into->order[i] = batches->shuffle
                              ? (int64_t)trp_permutation_at(&batches->order, (uint64_t)first + i)
@@ -226,16 +250,16 @@ static troupe_status start_thread(troupe_batches *batches)
     return TROUPE_OK;
 }
 
-static troupe_status fill(const char *key, const troupe_shard *part, int64_t most,
+static troupe_status fill(const char *key, troupe_ref set, int64_t rows, trp_division among,
                           const troupe_batches_options *how, troupe_batches *batches)
 {
-    TROUPE_TRY(open_feeds(key, part->data, batches));
-    int64_t size = how->batch ? how->batch : BATCH_DEFAULT;
-    batches->first = part->first;
-    batches->rows = part->rows;
-    batches->all = part->all;
-    batches->count = most / size + (most % size > 0);
-    batches->size = size < most ? size : most;
+    TROUPE_TRY(open_feeds(key, set, batches));
+    int64_t size =
+        how->step_rows ? how->step_rows : (how->batch ? how->batch : BATCH_DEFAULT) * among.world;
+    batches->among = among;
+    batches->all = rows;
+    batches->count = rows / size + (rows % size > 0);
+    batches->size = size < rows ? size : rows;
     batches->seed = how->seed;
     batches->shuffle = how->shuffle;
     bool lent = true;
@@ -253,7 +277,7 @@ static troupe_status fill(const char *key, const troupe_shard *part, int64_t mos
     return ahead > 0 ? start_thread(batches) : TROUPE_OK;
 }
 
-troupe_status trp_batches_open(const char *key, const troupe_shard *part, int64_t most,
+troupe_status trp_batches_open(const char *key, troupe_ref set, int64_t rows, trp_division among,
                                const troupe_batches_options *how, troupe_batches **batches)
 {
     troupe_batches *made = (troupe_batches *)trp_alloc(sizeof *made);
@@ -261,7 +285,7 @@ troupe_status trp_batches_open(const char *key, const troupe_shard *part, int64_
         return no_memory(key);
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
-    troupe_status status = fill(key, part, most, how, made);
+    troupe_status status = fill(key, set, rows, among, how, made);
     if (status != TROUPE_OK) {
         troupe_error said;
         trp_error_hold(&said);
@@ -290,13 +314,17 @@ troupe_status troupe_batches_open_with(troupe_rank *me, const char *key, troupe_
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_batches_open", taken, how));
     TROUPE_TRY(
         trp_ranges_check("troupe_batches_open", ranges, sizeof ranges / sizeof *ranges, &taken));
+    if (taken.batch && taken.step_rows)
+        return troupe_fail(TROUPE_INVALID,
+                           "troupe_batches_open: .batch is %" PRId64 " and .step_rows %" PRId64
+                           ": expected one of them",
+                           taken.batch, taken.step_rows);
     TROUPE_TRY(troupe_data_shard(me, key, &part));
-    // A rank that has all rows of a split set with others beside it is the first one of a single
-    // row's set, whose largest part it has.
-    int64_t share = part.all / me->world + (part.all % me->world > 0);
+    trp_division among = {0, 1};
+    if (part.sharing == TROUPE_SPLIT)
+        among = (trp_division){me->rank, me->world};
     troupe_batches *made;
-    TROUPE_TRY(
-        trp_batches_open(key, &part, part.rows == part.all ? part.all : share, &taken, &made));
+    TROUPE_TRY(trp_batches_open(key, part.data, part.all, among, &taken, &made));
     made->guest.leave = go_with_loop;
     troupe_status status = trp_worker_guest(me, "troupe_batches_open", &made->guest);
     if (status == TROUPE_OK)
@@ -385,7 +413,11 @@ int64_t troupe_batches_count(const troupe_batches *batches)
 
 int64_t troupe_batches_rows(const troupe_batches *batches)
 {
-    return batches ? batches->rows : 0;
+    if (!batches)
+        return 0;
+    int rank = batches->among.rank, world = batches->among.world;
+    return trp_division_at(rank + 1, world, 0, batches->all) -
+           trp_division_at(rank, world, 0, batches->all);
 }
 
 int64_t troupe_batches_all_rows(const troupe_batches *batches)

@@ -6,7 +6,7 @@
 //                                    troupe_from_idx("image", "train-images-idx3-ubyte"),
 //                                    troupe_from_idx("label", "train-labels-idx1-ubyte")));
 //
-// In a loop each rank goes through its part of it:
+// In a loop each rank goes through its part of it, which is a part of each step:
 //
 //     troupe_batches *batches;
 //     troupe_batch batch;
@@ -158,7 +158,7 @@ troupe_data_columns_from(troupe_data *data, const char *key, troupe_sharing how,
 typedef struct troupe_batch {
     int64_t epoch;  // From 0.
     int64_t number; // Within the epoch, from 0.
-    size_t rows;    // Of this rank; 0 where other ranks have some left and this one has not.
+    size_t rows;    // Of this rank; 0 where the step has fewer rows than there are ranks.
     const struct troupe_columns *columns_;
 } troupe_batch;
 
@@ -172,9 +172,12 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_column(const troupe_bat
                                                                 troupe_tensor *column);
 
 typedef struct troupe_batches_options {
-    size_t size; // sizeof(troupe_batches_options): the macro sets it.
-    int64_t
-        batch; // Rows of each, but for the last one of an epoch, which may have fewer; default 32.
+    size_t size;   // sizeof(troupe_batches_options): the macro sets it.
+    int64_t batch; // Rows of each rank in a step, but for the last one of an epoch; default 32.
+    // In place of .batch: rows of all ranks together in a step. Then a step has the same rows
+    // however many ranks there are, and a run that goes on with another number of them repeats no
+    // row and misses none. Of a set that is whole each rank has them all.
+    int64_t step_rows;
     uint64_t seed; // Of the shuffles.
     // Each epoch has the rows in an order of its own, which follows from seed and epoch alone: all
     // ranks know the same order of the whole set, of which each has its part. Else the rows come as
@@ -187,14 +190,18 @@ typedef struct troupe_batches_options {
     int unused_;
 } troupe_batches_options;
 
-// The batches of a rank's part of a set. Used by one thread at a time.
+// The batches of a set that a rank has. Used by one thread at a time. Step b of an epoch has the
+// rows from b * G to (b + 1) * G of the epoch's order, G being those of all ranks together. A split
+// set's are divided among the ranks, in their order and equally within one row, in each step and
+// over the epoch: these are other rows than those of troupe_data_shard, which follow each other in
+// the set. Of a whole set each rank has all rows of each step.
 typedef struct troupe_batches troupe_batches;
 
-// In a loop: opens this rank's part of the run's set with that key, which has to consist of
-// columns. What the loop has not closed goes with it, after its hooks. A part may have fewer rows
-// than a batch, or none where the set has fewer rows than there are ranks. TROUPE_NOT_FOUND lists
+// In a loop: opens the run's set with that key, which has to consist of columns. What the loop has
+// not closed goes with it, after its hooks. All ranks give the same options. TROUPE_NOT_FOUND lists
 // the keys that there are; TROUPE_WRONG_TYPE: the set was named by troupe_data_set; TROUPE_INVALID:
-// an option out of its range; TROUPE_NO_MEMORY; or the failure to read a column.
+// an option out of its range, or both .batch and .step_rows; TROUPE_NO_MEMORY; or the failure to
+// read a column.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_batches_open_with(
     troupe_rank *me, const char *key, troupe_batches **batches, const troupe_batches_options *how);
 #define troupe_batches_open(...) TROUPE_BATCHES_OPEN_(__VA_ARGS__, .unused_ = 0)
@@ -203,25 +210,25 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_batches_open_with(
         (me), (key), (batches),                                                                    \
         &(troupe_batches_options){.size = sizeof(troupe_batches_options), __VA_ARGS__})
 
-// How many batches an epoch has: the same on all ranks, that of the largest part. A rank with fewer
-// rows has fewer in its last batch, or 0. At least 1. (NULL: 0.)
+// How many batches an epoch has: the same on all ranks, one for each step. At least 1. (NULL: 0.)
 TROUPE_EXPERIMENTAL int64_t troupe_batches_count(const troupe_batches *batches);
 
 // How many rows this rank has in each epoch, and the whole set has. (NULL: 0.)
 TROUPE_EXPERIMENTAL int64_t troupe_batches_rows(const troupe_batches *batches);
 TROUPE_EXPERIMENTAL int64_t troupe_batches_all_rows(const troupe_batches *batches);
 
-// The next batch is number `first` of that epoch, however far the one before has got: a run that
-// goes on there has the same rows as one that was not interrupted. What was lent ends. `first` may
+// The next batch is number `first` of that epoch, however far the one before has got: ranks that
+// go on there have the same rows as without an interruption. What was lent ends. `first` may
 // be the count of batches: the epoch has none left. Not calling it is beginning with 0 and 0.
 // TROUPE_INVALID: out of range.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_batches_begin(troupe_batches *batches,
                                                                        int64_t epoch,
                                                                        int64_t first);
 
-// Lends the next batch of the epoch; the one before ends. An epoch has each row of the part once.
-// Elements of a column are aligned to their own size; those of rows that had to be gathered to 64
-// bytes. TROUPE_END: the epoch has no more; or the failure to read a column.
+// Lends the next batch of the epoch; the one before ends. The ranks' batches of an epoch have
+// together each row of a split set once. Elements of a column are aligned to their own size; those
+// of rows that had to be gathered to 64 bytes. TROUPE_END: the epoch has no more; or the failure to
+// read a column.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_batches_next(troupe_batches *batches,
                                                                       troupe_batch *batch);
 

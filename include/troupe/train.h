@@ -429,7 +429,7 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_data_set(troupe_data *d
                                                                   int64_t rows, troupe_sharing how);
 
 // A rank's part of a set: `rows` rows from `first` on. The parts of a split set follow each other
-// in the order of ranks, and differ by at most one row.
+// in the order of ranks, and differ by at most one row. (Batches are divided otherwise: data.h.)
 typedef struct troupe_shard {
     troupe_ref data; // The whole set; lent as long as the loop runs, however often it is read.
     int64_t first;

@@ -96,8 +96,8 @@ static troupe_status name_numbers(troupe_data *data, const number_source *source
 TROUPE_DATA(numbers, number_source, name_numbers);
 
 // Each rank checks its batches; together they have seen each row once an epoch.
-TROUPE_STRUCT(walk_settings, (int, batch), (bool, shuffle), (int, prefetch), (int, rows),
-              (troupe_text, key), (int, epochs));
+TROUPE_STRUCT(walk_settings, (int, batch), (int, step_rows), (bool, shuffle), (int, prefetch),
+              (int, rows), (troupe_text, key), (int, epochs), (bool, whole));
 
 static troupe_status check_batch(const troupe_batch *batch, const walk_settings *config,
                                  unsigned char *seen)
@@ -119,6 +119,18 @@ static troupe_status check_batch(const troupe_batch *batch, const walk_settings 
     return TROUPE_OK;
 }
 
+// Ranks of a split set have equally many rows, within one.
+static troupe_status compare_rows(troupe_rank *me, const troupe_batch *batch)
+{
+    int64_t fewest = (int64_t)batch->rows, most = fewest;
+    TROUPE_TRY(troupe_allreduce(me, &fewest, 1, TROUPE_MIN));
+    TROUPE_TRY(troupe_allreduce(me, &most, 1, TROUPE_MAX));
+    return most - fewest <= 1
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_FAILED, "batch %lld has %lld to %lld rows",
+                             (long long)batch->number, (long long)fewest, (long long)most);
+}
+
 static troupe_status walk_epoch(troupe_rank *me, const walk_settings *config,
                                 troupe_batches *batches, int64_t epoch)
 {
@@ -131,6 +143,7 @@ static troupe_status walk_epoch(troupe_rank *me, const walk_settings *config,
         if (batch.epoch != epoch || batch.number != count++)
             return troupe_fail(TROUPE_FAILED, "a batch has another number");
         TROUPE_TRY(check_batch(&batch, config, mine));
+        TROUPE_TRY(compare_rows(me, &batch));
     }
     if (status != TROUPE_END || count != troupe_batches_count(batches))
         return troupe_fail(TROUPE_FAILED, "it ended with %d after %lld batches", (int)status,
@@ -144,7 +157,7 @@ static troupe_status walk_epoch(troupe_rank *me, const walk_settings *config,
     if (fewest != most)
         return troupe_fail(TROUPE_FAILED, "ranks have different numbers of batches");
     for (int i = 0; i < config->rows; i++)
-        if (seen[i] != 1)
+        if (seen[i] != (config->whole ? me->world : 1))
             return troupe_fail(TROUPE_FAILED, "row %d was seen %lld times", i, (long long)seen[i]);
     return TROUPE_OK;
 }
@@ -153,7 +166,8 @@ static troupe_status walk(troupe_rank *me, const walk_settings *config)
 {
     troupe_batches *batches;
     TROUPE_TRY(troupe_batches_open(me, config->key ? config->key : "train", &batches,
-                                   .batch = config->batch, .seed = 3, .shuffle = config->shuffle,
+                                   .batch = config->batch, .step_rows = config->step_rows,
+                                   .seed = 3, .shuffle = config->shuffle,
                                    .prefetch = config->prefetch));
     troupe_status status = TROUPE_OK;
     for (int epoch = 0; epoch < config->epochs && status == TROUPE_OK; epoch++)
@@ -169,15 +183,17 @@ static troupe_status run(int ranks, const number_source *source, const walk_sett
                          char text[512])
 {
     troupe_result *result = NULL;
-    troupe_status status = troupe_train(walk, config, &result, .ranks = ranks, .storage = storage,
-                                        .data = troupe_data_with(numbers, source));
+    troupe_status status = troupe_train(
+        walk, config, &result, .ranks = ranks, .storage = storage,
+        .data = troupe_data_with(numbers, source, .share = config->whole ? "train=whole" : NULL));
     strcpy(text, result ? troupe_result_error(result) : troupe_last_error()->text);
     troupe_result_free(&result);
     return status;
 }
 
 // D08, D10, D17: the ranks' batches are together each row once, also shuffled, with fewer rows than
-// ranks or than a batch; all ranks have as many batches.
+// ranks or than a batch; all ranks have as many batches, and as many rows in each. Of a whole set
+// each has all rows.
 static void test_batches_cover_each_row_once(void **state)
 {
     (void)state;
@@ -186,6 +202,8 @@ static void test_batches_cover_each_row_once(void **state)
         {.batch = 4, .rows = 10, .epochs = 2, .shuffle = true},
         {.batch = 100, .rows = 2, .epochs = 1, .shuffle = true},
         {.batch = 7, .rows = 150, .epochs = 3, .shuffle = true, .prefetch = TROUPE_NONE},
+        {.step_rows = 8, .rows = 45, .epochs = 1},
+        {.step_rows = 8, .rows = 45, .epochs = 1, .shuffle = true, .whole = true},
     };
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
         char text[512];
@@ -236,7 +254,9 @@ static void test_columns_that_do_not_fit_are_told(void **state)
     }
 }
 
-// ---- a part of a set, in this process
+// ---- batches of a set, in this process
+
+static const trp_division alone = {0, 1};
 
 // What the setup of a set leaves.
 static troupe_ref set_of(const float *images, int64_t *labels, size_t rows)
@@ -259,13 +279,13 @@ static troupe_ref set_of(const float *images, int64_t *labels, size_t rows)
 
 enum { ROWS = 103 };
 
-static troupe_shard whole(void)
+static troupe_ref numbers_of_rows(void)
 {
     static float images[2 * ROWS];
     static int64_t labels[ROWS];
     for (int i = 0; i < ROWS; i++)
         labels[i] = i;
-    return (troupe_shard){.data = set_of(images, labels, ROWS), .rows = ROWS, .all = ROWS};
+    return set_of(images, labels, ROWS);
 }
 
 static const int64_t *labels_of(const troupe_batch *batch)
@@ -279,13 +299,13 @@ static const int64_t *labels_of(const troupe_batch *batch)
 static void test_an_epoch_goes_on_anywhere(void **state)
 {
     (void)state;
-    troupe_shard part = whole();
+    troupe_ref set = numbers_of_rows();
     int64_t order[2][ROWS];
     troupe_batch batch;
     troupe_batches *batches, *other;
     troupe_batches_options how = {sizeof how, .batch = 10, .seed = 9, .shuffle = true};
-    troupe_must(trp_batches_open("train", &part, ROWS, &how, &batches));
-    troupe_must(trp_batches_open("train", &part, ROWS, &how, &other));
+    troupe_must(trp_batches_open("train", set, ROWS, alone, &how, &batches));
+    troupe_must(trp_batches_open("train", set, ROWS, alone, &how, &other));
     assert_int_equal(troupe_batches_count(batches), 11);
     for (int epoch = 0; epoch < 2; epoch++) {
         troupe_must(troupe_batches_begin(batches, epoch, 0));
@@ -311,44 +331,131 @@ static void test_an_epoch_goes_on_anywhere(void **state)
     assert_int_equal(troupe_batches_next(other, &batch), TROUPE_END);
     troupe_batches_close(&batches);
     troupe_batches_close(&other);
-    troupe_ref_drop(part.data);
+    troupe_ref_drop(set);
 }
 
-// Rows in the order of the set are lent from the store: no thread, no copy, and they stay.
+// D08: whatever the steps are, each is divided into slices that follow each other and are equal
+// within one, and so are the sums over an epoch; a rank has none only of a step with fewer rows
+// than ranks.
+static void test_ranks_have_equally_many_rows(void **state)
+{
+    (void)state;
+    for (int64_t rows = 1; rows <= 40; rows++)
+        for (int64_t size = 1; size <= 17; size++)
+            for (int world = 1; world <= 7; world++) {
+                int64_t sums[7] = {0};
+                for (int64_t from = 0; from < rows; from += size) {
+                    int64_t end = from + size < rows ? from + size : rows, at = from;
+                    for (int rank = 0; rank < world; rank++) {
+                        assert_int_equal(trp_division_at(rank, world, from, end), at);
+                        int64_t next = trp_division_at(rank + 1, world, from, end);
+                        assert_in_range(next - at, (end - from) / world,
+                                        (end - from + world - 1) / world);
+                        sums[rank] += next - at;
+                        at = next;
+                    }
+                    assert_int_equal(at, end);
+                }
+                for (int rank = 0; rank < world; rank++)
+                    assert_in_range(sums[rank], rows / world, (rows + world - 1) / world);
+            }
+}
+
+// What all ranks have of steps [first, end) of an epoch, in their order, from `labels` on.
+static int64_t *walk_steps(troupe_ref set, int world, int first, int end, bool shuffle,
+                           int64_t *labels)
+{
+    troupe_batch batch;
+    troupe_batches *ranks[4];
+    troupe_batches_options how = {sizeof how, .step_rows = 10, .seed = 9, .shuffle = shuffle};
+    int64_t rows = 0;
+    for (int rank = 0; rank < world; rank++) {
+        trp_division among = {rank, world};
+        troupe_must(trp_batches_open("train", set, ROWS, among, &how, &ranks[rank]));
+        troupe_must(troupe_batches_begin(ranks[rank], 1, first));
+        assert_int_equal(troupe_batches_count(ranks[rank]), 11);
+        rows += troupe_batches_rows(ranks[rank]);
+    }
+    assert_int_equal(rows, ROWS);
+    for (int step = first; step < end; step++) {
+        size_t all = 0;
+        for (int rank = 0; rank < world; rank++) {
+            troupe_must(troupe_batches_next(ranks[rank], &batch));
+            memcpy(labels, labels_of(&batch), batch.rows * sizeof *labels);
+            labels += batch.rows;
+            all += batch.rows;
+            assert_true(batch.rows > 0 || (step == 10 && world > 3));
+        }
+        assert_int_equal(all, step < 10 ? 10 : 3);
+    }
+    for (int rank = 0; rank < world; rank++)
+        troupe_batches_close(&ranks[rank]);
+    return labels;
+}
+
+// D17: a step has the same rows whatever the number of ranks is; so where that changes within
+// an epoch no row is repeated, and none is missed.
+static void test_steps_do_not_depend_on_the_number_of_ranks(void **state)
+{
+    (void)state;
+    troupe_ref set = numbers_of_rows();
+    for (int shuffle = 0; shuffle < 2; shuffle++) {
+        int64_t one[ROWS], many[ROWS];
+        bool seen[ROWS] = {0};
+        assert_ptr_equal(walk_steps(set, 1, 0, 11, shuffle, one), one + ROWS);
+        for (int i = 0; i < ROWS; i++) {
+            assert_in_range(one[i], 0, ROWS - 1);
+            assert_false(seen[one[i]]);
+            seen[one[i]] = true;
+        }
+        for (int world = 2; world <= 4; world++) {
+            assert_ptr_equal(walk_steps(set, world, 0, 11, shuffle, many), many + ROWS);
+            assert_memory_equal(many, one, sizeof one);
+        }
+        int64_t *end = walk_steps(set, 3, 0, 4, shuffle, many);
+        end = walk_steps(set, 2, 4, 9, shuffle, end);
+        end = walk_steps(set, 4, 9, 11, shuffle, end);
+        assert_ptr_equal(end, many + ROWS);
+        assert_memory_equal(many, one, sizeof one);
+    }
+    troupe_ref_drop(set);
+}
+
+// Rows in the order of the set are lent from the store: no thread, no copy, and they stay. A rank
+// of two has its slice of each step.
 static void test_batches_in_order_are_lent(void **state)
 {
     (void)state;
-    troupe_shard part = whole();
-    part.first = 50;
-    part.rows = 53;
+    troupe_ref set = numbers_of_rows();
+    const trp_division second_of_two = {1, 2};
     int threads = support_count_threads();
     troupe_batch first, second;
     troupe_batches *batches;
     troupe_batches_options how = {sizeof how, .batch = 20};
-    troupe_must(trp_batches_open("train", &part, 53, &how, &batches));
-    assert_int_equal(troupe_batches_rows(batches), 53);
+    troupe_must(trp_batches_open("train", set, ROWS, second_of_two, &how, &batches));
+    assert_int_equal(troupe_batches_rows(batches), 51);
     assert_int_equal(troupe_batches_all_rows(batches), ROWS);
     troupe_must(troupe_batches_next(batches, &first));
     const int64_t *labels = labels_of(&first);
-    assert_int_equal(labels[0], 50);
+    assert_int_equal(labels[0], 20);
     troupe_must(troupe_batches_next(batches, &second));
-    assert_ptr_equal(labels_of(&second), labels + 20);
+    assert_ptr_equal(labels_of(&second), labels + 40);
     assert_int_equal(support_count_threads(), threads);
     troupe_batches_close(&batches);
     assert_null(batches);
     how.shuffle = true;
     how.prefetch = 64;
-    troupe_must(trp_batches_open("train", &part, 53, &how, &batches));
+    troupe_must(trp_batches_open("train", set, ROWS, second_of_two, &how, &batches));
     assert_int_equal(support_count_threads(), threads + 1);
     troupe_must(troupe_batches_next(batches, &first));
     assert_true(troupe_batches_waited_s(batches) >= 0);
     troupe_batches_close(&batches);
     assert_int_equal(support_count_threads(), threads);
-    troupe_ref_drop(part.data);
-    part.data = troupe_put(int64_t, &(int64_t){1});
-    assert_int_equal(trp_batches_open("train", &part, 53, &how, &batches), TROUPE_WRONG_TYPE);
+    troupe_ref_drop(set);
+    set = troupe_put(int64_t, &(int64_t){1});
+    assert_int_equal(trp_batches_open("train", set, 53, alone, &how, &batches), TROUPE_WRONG_TYPE);
     assert_non_null(strstr(troupe_last_error()->text, "named by troupe_data_set"));
-    troupe_ref_drop(part.data);
+    troupe_ref_drop(set);
 }
 
 // ---- loops that do not close what they have opened
@@ -429,6 +536,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_permutation_has_each_number_once),
         cmocka_unit_test(test_all_orders_are_equally_frequent),
         cmocka_unit_test(test_an_epoch_goes_on_anywhere),
+        cmocka_unit_test(test_ranks_have_equally_many_rows),
+        cmocka_unit_test(test_steps_do_not_depend_on_the_number_of_ranks),
         cmocka_unit_test(test_batches_in_order_are_lent),
         cmocka_unit_test(test_batches_cover_each_row_once),
         cmocka_unit_test(test_columns_that_do_not_fit_are_told),

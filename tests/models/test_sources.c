@@ -373,7 +373,7 @@ static void test_a_tensor_of_a_safetensors_file_is_mapped(void **state)
 
 // ---- files that change
 
-static troupe_batches *open_batches(const char *path, troupe_shard *part, bool shuffle)
+static troupe_batches *open_batches(const char *path, troupe_ref *set, bool shuffle)
 {
     trp_look look = {0};
     trp_source source = {.column = "x"};
@@ -383,8 +383,8 @@ static troupe_batches *open_batches(const char *path, troupe_shard *part, bool s
     trp_sources sources = {rows, {&source, 1}};
     troupe_batches *batches;
     troupe_batches_options how = {sizeof how, .batch = 2, .shuffle = shuffle};
-    *part = (troupe_shard){.data = troupe_put(trp_sources, &sources), .rows = rows, .all = rows};
-    troupe_must(trp_batches_open("train", part, rows, &how, &batches));
+    *set = troupe_put(trp_sources, &sources);
+    troupe_must(trp_batches_open("train", *set, rows, (trp_division){0, 1}, &how, &batches));
     trp_look_end(&look);
     return batches;
 }
@@ -396,10 +396,10 @@ static void test_a_file_that_changes_is_told(void **state)
     static uint16_t tokens[1 << 16];
     for (int shuffle = 0; shuffle < 2; shuffle++)
         for (int cut = 0; cut < 2; cut++) {
-            troupe_shard part;
+            troupe_ref set;
             troupe_batch batch;
             const char *path = file_of("changing", tokens, sizeof tokens);
-            troupe_batches *batches = open_batches(path, &part, shuffle);
+            troupe_batches *batches = open_batches(path, &set, shuffle);
             troupe_must(troupe_batches_next(batches, &batch));
             if (cut)
                 assert_int_equal(truncate(path, 4096), 0);
@@ -413,7 +413,7 @@ static void test_a_file_that_changes_is_told(void **state)
                               "it had 131072"
                             : "changing has changed since it was named: it was written to");
             troupe_batches_close(&batches);
-            troupe_ref_drop(part.data);
+            troupe_ref_drop(set);
         }
 }
 

@@ -266,6 +266,10 @@ static void test_many(void **state)
     troupe_batches *batches;
     expect(troupe_batches_open(&rank, "train", &batches, .batch = -1), "batch");
     expect(troupe_batches_open(&rank, "train", &batches, .batch = (int64_t)INT32_MAX + 1), "batch");
+    expect(troupe_batches_open(&rank, "train", &batches, .step_rows = -1), "step_rows");
+    expect(troupe_batches_open(&rank, "train", &batches, .step_rows = (int64_t)INT32_MAX + 1),
+           "step_rows");
+    expect(troupe_batches_open(&rank, "train", &batches, .batch = 8, .step_rows = 8), "step_rows");
     expect(troupe_batches_open(&rank, "train", &batches, .prefetch = 65), "prefetch");
     expect(troupe_batches_open(&rank, "train", &batches, .prefetch = TROUPE_FOREVER), "prefetch");
     troupe_queue queue = troupe_queue_open(int, .place = (troupe_place)7);
