@@ -119,11 +119,11 @@ static troupe_status open_valid(fit *it, troupe_rank *me, int64_t rows)
 
 static troupe_status open_data(fit *it, troupe_rank *me)
 {
-    // As many rows in a step, but for the rounding, however many ranks there are.
-    int64_t rows = (it->fitting.batch + me->world - 1) / me->world;
-    TROUPE_TRY(troupe_batches_open(me, "train", &it->train, .batch = rows, .seed = it->fitting.seed,
-                                   .shuffle = true));
-    return open_valid(it, me, rows);
+    // The same steps, however many ranks there are.
+    TROUPE_TRY(troupe_batches_open(me, "train", &it->train, .step_rows = it->fitting.batch,
+                                   .seed = it->fitting.seed, .shuffle = true));
+    // A hook is given no more rows at once than when the model is trained.
+    return open_valid(it, me, (it->fitting.batch + me->world - 1) / me->world);
 }
 
 static troupe_status load(fit *it, troupe_rank *me, const void *kept)
@@ -316,7 +316,7 @@ static troupe_status plan(troupe_rank *me, const void *config, troupe_plan *plan
     plan->epochs = it->fitting.epochs;
     plan->batches = troupe_batches_count(it->train);
     plan->epoch = it->begins.epoch;
-    // With another number of ranks an epoch may have one batch more, or less.
+    // With a larger batch, or fewer rows, an epoch has fewer batches than it had.
     plan->batch = it->begins.batch < plan->batches ? it->begins.batch : plan->batches;
     return TROUPE_OK;
 }

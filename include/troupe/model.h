@@ -34,9 +34,9 @@ TROUPE_BEGIN_C
 // How a model is trained: a member of its config, of any name. Beside the others of the config it
 // is in a run's JSON, its spaces and its checkpoints.
 TROUPE_STRUCT(troupe_fitting, (int64_t, epochs), // Passes over the set "train", 1 or more.
-              (int64_t, batch), // Rows of a step, of all ranks together, 1 or more; each rank has
-                                // its part, rounded up. Which rows meet in a step depends on the
-                                // number of ranks.
+              (int64_t, batch), // Rows of a step, of all ranks together, 1 or more. A step has the
+                                // same rows however many ranks there are: each has its part, equal
+                                // within one row.
               (uint64_t, seed), // Of the order of rows, which is another one in each epoch.
               // Epochs from one validation to the next, the last one being validated always.
               // Default 1, where there are a hook .validate_step and a set "valid"; TROUPE_NONE.
