@@ -17,7 +17,7 @@
 #include <string.h>
 #include <transformer/model.h>
 
-enum { PAIRS = 24, SECONDS_MAX = 600, WARM_UP = 5, STEPS = 25, QUICK_STEPS = 3, REPORT_EVERY = 5 };
+enum { PAIRS = 24, SECONDS_MAX = 300, WARM_UP = 5, STEPS = 25, QUICK_STEPS = 3, REPORT_EVERY = 5 };
 
 static char folder[1024], text_path[1100];
 static int steps;
@@ -31,13 +31,17 @@ static void see(void *user, troupe_job *job, const troupe_report_event *event)
 {
     (void)job;
     watcher *it = user;
+    double part = 0;
     for (size_t i = 0; i < event->count; i++) {
         if (strcmp(event->metrics[i].name, "loss") == 0)
             it->loss = event->metrics[i].value;
         else if (strcmp(event->metrics[i].name, "epoch") == 0)
-            it->last_part = event->metrics[i].value;
+            part = event->metrics[i].value;
     }
+    if (part == 1) // The last report comes with a checkpoint.
+        return;
     it->last_s = event->elapsed_s;
+    it->last_part = part;
     if (event->number == 1) {
         it->first_s = it->last_s;
         it->first_part = it->last_part;
