@@ -99,18 +99,17 @@ typedef struct trp_facts {
     size_t note_count;
     // Of the journal.
     uint64_t lines, bad_lines, journal_size;
-    int reports;
+    int reports, last_driver;
+    bool rests;     // Its group has left, and waits to be formed anew.
+    bool has_ranks; // Reports have the metrics of all ranks.
     double elapsed_s;
     char state[16]; // The last one: "RUNNING".
     char opened_at[32];
     uint64_t openings, attempts, restarts, commits, changes, others;
-    bool rests;          // Its group has left, and waits to be formed anew.
     uint64_t no_commits; // Reports whose checkpoint failed.
-    int last_driver;
     trp_facts_metric *metrics[TRP_FACTS_METRICS];
     size_t metric_count;
     uint64_t metrics_left_out; // Values of others.
-    bool has_ranks;            // Reports have the metrics of all ranks.
     // The last ones; number i is at i % its size.
     trp_facts_attempt *attempt_ring;
     trp_facts_change *change_ring;
