@@ -30,7 +30,6 @@
 #include "harness_rows.h"
 
 #include <fcntl.h>
-#include <ftw.h>
 #include <math.h>
 #include <pthread.h>
 #include <signal.h>
@@ -253,14 +252,6 @@ static troupe_status submit(const plan *config, watcher *it, troupe_job **job)
                                      config->kind == UNTIL_KILLED_IN_MEMORY);
 }
 
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
-{
-    (void)status;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
-
 static troupe_status await_end(troupe_job **job, double *value)
 {
     troupe_result *result = NULL;
@@ -273,7 +264,7 @@ static troupe_status await_end(troupe_job **job, double *value)
     snprintf(path, sizeof path, "%s", troupe_job_path(*job));
     troupe_result_free(&result);
     troupe_job_close(job);
-    nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    bench_remove(path);
     return status;
 }
 
@@ -553,6 +544,6 @@ int main(int argc, char **argv)
     troupe_stop();
     bench_data(folder);
     bench_allreduce();
-    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    bench_remove(folder);
     return bench_rows_close();
 }

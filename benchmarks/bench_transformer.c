@@ -11,7 +11,6 @@
 #include "harness_rows.h"
 
 #include <digits/random.h>
-#include <ftw.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,14 +47,6 @@ static void see(void *user, troupe_job *job, const troupe_report_event *event)
     }
 }
 
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *walk)
-{
-    (void)status;
-    (void)type;
-    (void)walk;
-    return remove(path);
-}
-
 static int report_every(void)
 {
     return bench_rows_quick() ? 1 : REPORT_EVERY;
@@ -85,7 +76,7 @@ static troupe_status train(watcher *it)
     if (troupe_result_status(result) != TROUPE_OK)
         status = troupe_fail(troupe_result_status(result), "%s", troupe_result_error(result));
     else
-        nftw(troupe_result_path(result), remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+        bench_remove(troupe_result_path(result));
     troupe_result_free(&result);
     return status;
 }
@@ -202,6 +193,6 @@ int main(int argc, char **argv)
     if (ours.count > 0 || ours.missing[0])
         print(&ours, &bound, &loose);
     troupe_stop();
-    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    bench_remove(folder);
     return bench_rows_close();
 }

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <math.h>
 #include <poll.h>
 #include <sched.h>
@@ -218,6 +219,19 @@ void bench_die(const char *format, ...)
     va_end(list);
     fputc('\n', stderr);
     exit(EXIT_FAILURE);
+}
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *walk)
+{
+    (void)status;
+    (void)kind;
+    (void)walk;
+    return remove(path);
+}
+
+void bench_remove(const char *folder)
+{
+    (void)nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 bool bench_path(const char *name, char *path, size_t capacity)

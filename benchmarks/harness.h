@@ -79,6 +79,8 @@ double bench_rounds_value(const bench_rounds *rounds); // The median; NaN if it 
 
 // The path of a program in the folder of this one. False: it is longer than `capacity`.
 bool bench_path(const char *name, char *path, size_t capacity);
+// Removes a folder with all that is in it.
+void bench_remove(const char *folder);
 // Runs the program `arguments[0]` of that folder ("compare/peer_zmq"), waits `seconds_max` for its
 // end, and keeps what it wrote to stdout, cut at `capacity`. False: it could not be started,
 // failed, or took too long (then it was killed), which `reason` says.

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <train/collective.h>
+#include <train/file.h>
 #include <train/gradients.h>
 #include <train/reduce.h>
 #include <train/worker.h>
@@ -97,24 +98,24 @@ void trp_gradients_end(trp_member *member)
     }
 }
 
-static troupe_status check_new(const troupe_gradients *all, const parameter *new)
+static troupe_status check_new(const troupe_gradients *all, const parameter *made)
 {
     if (all->is_laid_out)
         return troupe_fail(TROUPE_INVALID,
                            "%s_add: '%s' comes after the first step: expected all parameters "
                            "before it",
-                           name_of, new->name);
-    if (new->dtype != TROUPE_FLOAT32 &&new->dtype != TROUPE_FLOAT64)
+                           name_of, made->name);
+    if (made->dtype != TROUPE_FLOAT32 && made->dtype != TROUPE_FLOAT64)
         return troupe_fail(TROUPE_INVALID, "%s_add: '%s' is of %s: expected float32 or float64",
-                           name_of, new->name, troupe_dtype_text(new->dtype));
+                           name_of, made->name, troupe_dtype_text(made->dtype));
     for (size_t i = 0; i < all->count; i++) {
         const parameter *it = &all->parameters[i];
-        if (strcmp(it->name, new->name) == 0)
+        if (strcmp(it->name, made->name) == 0)
             return troupe_fail(TROUPE_INVALID, "%s_add: '%s' is registered already", name_of,
-                               new->name);
-        if (it->gradient == new->gradient)
+                               made->name);
+        if (it->gradient == made->gradient)
             return troupe_fail(TROUPE_INVALID, "%s_add: '%s' has the gradient of '%s'", name_of,
-                               new->name, it->name);
+                               made->name, it->name);
     }
     return TROUPE_OK;
 }
@@ -163,22 +164,15 @@ typedef struct summary {
     uint64_t count, hash;
 } summary;
 
-static uint64_t add_to_hash(uint64_t hash, const void *data, size_t size) // FNV-1a
-{
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001B3u;
-    return hash;
-}
-
 // Of the first `count` parameters.
 static summary summary_of(const troupe_gradients *all, size_t count)
 {
-    summary made = {count, 0xCBF29CE484222325u};
+    summary made = {.count = count};
     for (size_t i = 0; i < count && i < all->count; i++) {
         const parameter *it = &all->parameters[i];
-        uint64_t rest[] = {it->count, (uint64_t)it->dtype};
-        made.hash = add_to_hash(made.hash, it->name, strlen(it->name) + 1);
-        made.hash = add_to_hash(made.hash, rest, sizeof rest);
+        uint64_t so_far[] = {made.hash, trp_digest(it->name, strlen(it->name)), it->count,
+                             (uint64_t)it->dtype};
+        made.hash = trp_digest(so_far, sizeof so_far);
     }
     return made;
 }

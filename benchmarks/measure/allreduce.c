@@ -7,7 +7,6 @@
 // buffers of the process; inplace: buffers of troupe_shared_alloc. Prints rows of microseconds.
 #include <harness.h>
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <troupe.h>
@@ -70,14 +69,6 @@ static troupe_status measured(troupe_rank *me, const settings *config)
 }
 TROUPE_TRAINER(measured, settings);
 
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *walk)
-{
-    (void)status;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
-
 int main(int argc, char **argv)
 {
     char storage[] = "/tmp/bench-allreduce-XXXXXX";
@@ -100,6 +91,6 @@ int main(int argc, char **argv)
                parts[0], parts[1], parts[2]);
     }
     troupe_result_free(&result);
-    nftw(storage, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    bench_remove(storage);
     return troupe_stop();
 }

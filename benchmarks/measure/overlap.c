@@ -9,7 +9,6 @@
 // in %.
 #include <harness.h>
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <troupe.h>
@@ -76,14 +75,6 @@ static troupe_status measured(troupe_rank *me, const settings *config)
 }
 TROUPE_TRAINER(measured, settings);
 
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *walk)
-{
-    (void)status;
-    (void)kind;
-    (void)walk;
-    return remove(path);
-}
-
 int main(int argc, char **argv)
 {
     char storage[] = "/tmp/bench-overlap-XXXXXX";
@@ -99,6 +90,6 @@ int main(int argc, char **argv)
     printf("overlap %.9g\n",
            100 * troupe_result_metric(result, "beside") / troupe_result_metric(result, "after"));
     troupe_result_free(&result);
-    nftw(storage, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    bench_remove(storage);
     return troupe_stop();
 }

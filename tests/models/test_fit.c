@@ -25,16 +25,6 @@ static void weights_of(const char *checkpoint, int64_t width, double *weights)
 
 // ---- the order
 
-static void assert_log(const char *folder, const char *name, const char *expected)
-{
-    char *path = support_path(folder, name);
-    char *text = support_read_file(path);
-    assert_non_null(text);
-    assert_string_equal(text, expected);
-    free(text);
-    free(path);
-}
-
 // F20, G02, G09: each hook with epoch, batch and rows; the second rank has fewer rows, and saves
 // nothing.
 static void test_hooks_come_in_their_order(void **state)
@@ -49,30 +39,30 @@ static void test_hooks_come_in_their_order(void **state)
                              .data = troupe_data_with(points, &source)));
     assert_int_equal(troupe_result_reports(result), 2);
     // A rank has 2 rows of each batch, and the second one 3 rows in all.
-    assert_log(config.folder, "log_0_0",
-               "before_setup\nsetup\n"
-               "before_epoch 0\n"
-               "before_batch 0.0: 2\ntrain_step 0.0: 2\nafter_batch 0.0: 2\n"
-               "before_batch 0.1: 2\ntrain_step 0.1: 2\nafter_batch 0.1: 2\n"
-               "after_epoch 0\nsave\n"
-               "before_epoch 1\n"
-               "before_batch 1.0: 2\ntrain_step 1.0: 2\nafter_batch 1.0: 2\n"
-               "before_batch 1.1: 2\ntrain_step 1.1: 2\nafter_batch 1.1: 2\n"
-               "validate_step 1.0: 2\nvalidate_step 1.1: 1\n"
-               "after_epoch 1\nsave\n"
-               "deinit\n");
-    assert_log(config.folder, "log_1_0",
-               "before_setup\nsetup\n"
-               "before_epoch 0\n"
-               "before_batch 0.0: 2\ntrain_step 0.0: 2\nafter_batch 0.0: 2\n"
-               "before_batch 0.1: 1\ntrain_step 0.1: 1\nafter_batch 0.1: 1\n"
-               "after_epoch 0\n"
-               "before_epoch 1\n"
-               "before_batch 1.0: 2\ntrain_step 1.0: 2\nafter_batch 1.0: 2\n"
-               "before_batch 1.1: 1\ntrain_step 1.1: 1\nafter_batch 1.1: 1\n"
-               "validate_step 1.0: 2\nvalidate_step 1.1: 1\n"
-               "after_epoch 1\n"
-               "deinit\n");
+    support_assert_file(config.folder, "log_0_0",
+                        "before_setup\nsetup\n"
+                        "before_epoch 0\n"
+                        "before_batch 0.0: 2\ntrain_step 0.0: 2\nafter_batch 0.0: 2\n"
+                        "before_batch 0.1: 2\ntrain_step 0.1: 2\nafter_batch 0.1: 2\n"
+                        "after_epoch 0\nsave\n"
+                        "before_epoch 1\n"
+                        "before_batch 1.0: 2\ntrain_step 1.0: 2\nafter_batch 1.0: 2\n"
+                        "before_batch 1.1: 2\ntrain_step 1.1: 2\nafter_batch 1.1: 2\n"
+                        "validate_step 1.0: 2\nvalidate_step 1.1: 1\n"
+                        "after_epoch 1\nsave\n"
+                        "deinit\n");
+    support_assert_file(config.folder, "log_1_0",
+                        "before_setup\nsetup\n"
+                        "before_epoch 0\n"
+                        "before_batch 0.0: 2\ntrain_step 0.0: 2\nafter_batch 0.0: 2\n"
+                        "before_batch 0.1: 1\ntrain_step 0.1: 1\nafter_batch 0.1: 1\n"
+                        "after_epoch 0\n"
+                        "before_epoch 1\n"
+                        "before_batch 1.0: 2\ntrain_step 1.0: 2\nafter_batch 1.0: 2\n"
+                        "before_batch 1.1: 1\ntrain_step 1.1: 1\nafter_batch 1.1: 1\n"
+                        "validate_step 1.0: 2\nvalidate_step 1.1: 1\n"
+                        "after_epoch 1\n"
+                        "deinit\n");
     troupe_result_free(&result);
     support_directory_remove((char *)(uintptr_t)config.folder);
 }

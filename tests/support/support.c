@@ -121,6 +121,15 @@ char *support_read_file(const char *path)
     return text;
 }
 
+void support_assert_file(const char *folder, const char *name, const char *expected)
+{
+    char *path = support_path(folder, name), *text = support_read_file(path);
+    assert_non_null(text);
+    assert_string_equal(text, expected);
+    free(text);
+    free(path);
+}
+
 void support_write_file(const char *path, const void *data, size_t size)
 {
     FILE *file = fopen(path, "we");

@@ -40,6 +40,8 @@ void support_directory_remove(char *path);
 char *support_path(const char *directory, const char *name);
 // The file's whole text, NUL-terminated, to be freed with free(); NULL if it cannot be opened.
 char *support_read_file(const char *path);
+// Fails the test unless the file of that name in the folder has this text.
+void support_assert_file(const char *folder, const char *name, const char *expected);
 void support_write_file(const char *path, const void *data, size_t size);
 bool support_exists(const char *path);
 // The entries of a directory, hidden ones and files that are one hole not counted; 0: there is

@@ -192,16 +192,6 @@ static step_model model_of(const troupe_result *result, int rank)
 
 // ---- the order
 
-static void assert_log(const char *folder, const char *name, const char *expected)
-{
-    char *path = support_path(folder, name);
-    char *text = support_read_file(path);
-    assert_non_null(text);
-    assert_string_equal(text, expected);
-    free(text);
-    free(path);
-}
-
 // Each hook, its epoch and its batch, in each rank.
 static void test_hooks_come_in_their_order(void **state)
 {
@@ -221,8 +211,8 @@ static void test_hooks_come_in_their_order(void **state)
                            "before batch 1.1\nstep 1.1\nafter batch 1.1\n"
                            "after epoch 1 of 2\n"
                            "teardown at 2.0\n";
-    assert_log(config.folder, "log_0_0", expected);
-    assert_log(config.folder, "log_1_0", expected);
+    support_assert_file(config.folder, "log_0_0", expected);
+    support_assert_file(config.folder, "log_1_0", expected);
     assert_string_equal(model_of(result, 1).note, "kept");
     troupe_result_free(&result);
     support_directory_remove((char *)(uintptr_t)config.folder);
