@@ -66,6 +66,7 @@ static const trp_shared_source team_source = {team_self, team_give, team_find, t
 typedef struct team {
     const trp_engine *engine;
     trp_control *control;
+    team_memory *shared;
     size_t size;
     int world;
     pid_t pids[8];
@@ -84,11 +85,13 @@ static team team_make(const trp_engine *engine, int world)
     team_shared = (team_memory *)mmap(NULL, sizeof *team_shared, PROT_READ | PROT_WRITE,
                                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true((void *)team_shared != MAP_FAILED);
+    made.shared = team_shared;
     return made;
 }
 
 static void team_start(team *all, void (*play)(trp_member *group), int timeout_ms)
 {
+    team_shared = all->shared;
     for (int rank = 0; rank < all->world; rank++) {
         all->pids[rank] = fork();
         assert_true(all->pids[rank] >= 0);
@@ -115,7 +118,7 @@ static int team_wait(team *all, int rank)
 static void team_forget(team *all)
 {
     munmap(all->control, all->size);
-    munmap(team_shared, sizeof *team_shared);
+    munmap(all->shared, sizeof *all->shared);
     if (all->engine == &engine_socket)
         socket_forget(all->world);
 }
