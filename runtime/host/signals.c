@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -101,6 +102,10 @@ troupe_status trp_signals_on(void (*stop)(void), int timeout_ms)
             signals.before[i].sa_handler != SIG_IGN && sigaction(numbers[i], &ours, NULL) == 0;
     }
     signals.on = true;
+    // What fails by the stop may have the program call exit, which must not hide the signal.
+    static bool registered;
+    if (!registered)
+        registered = atexit(trp_signals_end) == 0;
     return TROUPE_OK;
 }
 
@@ -121,6 +126,6 @@ void trp_signals_off(void)
 
 void trp_signals_end(void)
 {
-    while (signals.on && signals.received != 0)
+    while (signals.on && signals.received != 0 && getpid() == signals.owner)
         pause();
 }

@@ -10,7 +10,8 @@
 troupe_status trp_signals_on(void (*stop)(void), int timeout_ms);
 // The runtime is being stopped otherwise: puts back what was there before.
 void trp_signals_off(void);
-// If a signal has come, waits for it to end the process, so that its end says why.
+// If a signal has come, waits for it to end the process, so that its end says why. Also called at
+// exit.
 void trp_signals_end(void);
 
 #endif

@@ -42,7 +42,13 @@ typedef struct facts {
     int from;
 } facts;
 
-static _Noreturn void drive(int milliseconds, bool handle)
+// What main does while the worker is in its method.
+typedef enum main_kind {
+    WAITS_FOR_SIGNALS,
+    WAITS_FOR_A_CALL, // It ends as a failure when the runtime stops, and main ends by troupe_must.
+} main_kind;
+
+static _Noreturn void drive(int milliseconds, bool handle, main_kind kind)
 {
     int pid;
     (void)alarm(60);
@@ -56,12 +62,14 @@ static _Noreturn void drive(int milliseconds, bool handle)
     if (write(STDOUT_FILENO, &pid, sizeof pid) != (ssize_t)sizeof pid)
         _exit(3);
     troupe_tell(actor, nap, milliseconds);
+    if (kind == WAITS_FOR_A_CALL)
+        troupe_must(troupe_get(int, troupe_call(actor, nap, LONG_MS), &pid));
     for (;;)
         pause();
 }
 
 // A driver whose worker is inside a method now.
-static facts begin(int milliseconds, bool handle)
+static facts begin_with(int milliseconds, bool handle, main_kind kind)
 {
     facts about = {0};
     int ends[2], pid;
@@ -74,7 +82,7 @@ static facts begin(int milliseconds, bool handle)
         close(ends[0]);
         (void)dup2(ends[1], STDOUT_FILENO); // Where drivers and workers tell how far they are.
         close(ends[1]);
-        drive(milliseconds, handle);
+        drive(milliseconds, handle, kind);
     }
     close(ends[1]);
     about.from = ends[0];
@@ -83,6 +91,11 @@ static facts begin(int milliseconds, bool handle)
     assert_int_equal(read(about.from, &mark, 1), 1);
     assert_int_equal(mark, 'b');
     return about;
+}
+
+static facts begin(int milliseconds, bool handle)
+{
+    return begin_with(milliseconds, handle, WAITS_FOR_SIGNALS);
 }
 
 // Waits for its end by that signal; whether its method was let finish.
@@ -109,6 +122,14 @@ static void test_the_first_lets_methods_finish(void **state)
     about = begin(SHORT_MS, true);
     assert_int_equal(kill(about.driver, SIGTERM), 0);
     assert_true(end(&about, SIGTERM));
+}
+
+static void test_a_main_that_fails_by_the_stop_ends_by_the_signal(void **state)
+{
+    (void)state;
+    facts about = begin_with(SHORT_MS, true, WAITS_FOR_A_CALL);
+    assert_int_equal(kill(about.driver, SIGINT), 0);
+    assert_true(end(&about, SIGINT));
 }
 
 static bool has_taken_its_signal(void *context)
@@ -178,6 +199,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_first_lets_methods_finish),
+        cmocka_unit_test(test_a_main_that_fails_by_the_stop_ends_by_the_signal),
         cmocka_unit_test(test_the_second_stops_them_now),
         cmocka_unit_test(test_without_handlers),
         cmocka_unit_test(test_handlers_are_put_back),
