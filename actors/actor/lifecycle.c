@@ -21,21 +21,60 @@ trp_life_listener trp_life_told;
 
 enum { REMEMBERED = 1024 };
 
+typedef struct ending {
+    uint64_t id, incarnation; // 0: none.
+    int reason, signal;
+    char text[256];
+    int next; // In the list of its bucket.
+} ending;
+
 static struct {
     pthread_mutex_t lock;
-    struct {
-        uint64_t id, incarnation;
-        int reason, signal;
-        char text[256];
-    } ends[REMEMBERED]; // Of those that had something to tell, by id.
+    ending ends[REMEMBERED]; // The newest of those that had something to tell, as a ring.
+    size_t oldest;
+    int buckets[REMEMBERED]; // Lists by id, as places in `ends` plus 1; 0: the end of a list.
 } lives TRP_VAST = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 // In place of the record of an actor that ended without one.
 static trp_life over = {.told = true};
 
-static size_t place_of(uint64_t id)
+// ---- ends that are remembered, with the lock held
+
+static int *bucket_of(uint64_t id)
 {
-    return (size_t)((id ^ id >> TRP_SLOT_INDEX_BITS) % REMEMBERED);
+    return &lives.buckets[(id ^ id >> TRP_SLOT_INDEX_BITS) % REMEMBERED];
+}
+
+static const ending *find_ending(uint64_t id, uint64_t incarnation)
+{
+    for (int at = *bucket_of(id); at != 0; at = lives.ends[at - 1].next)
+        if (lives.ends[at - 1].id == id && lives.ends[at - 1].incarnation == incarnation)
+            return &lives.ends[at - 1];
+    return NULL;
+}
+
+static void forget(const ending *old)
+{
+    int *link = bucket_of(old->id);
+    while (*link != 0 && &lives.ends[*link - 1] != old)
+        link = &lives.ends[*link - 1].next;
+    if (*link != 0)
+        *link = old->next;
+}
+
+// In place of the oldest.
+static void remember(uint64_t id, const trp_down *down, const char *text)
+{
+    ending *it = &lives.ends[lives.oldest];
+    forget(it);
+    *it = (ending){.id = id,
+                   .incarnation = trp_home_here.incarnation,
+                   .reason = down->reason,
+                   .signal = down->signal,
+                   .next = *bucket_of(id)};
+    snprintf(it->text, sizeof it->text, "%s", text);
+    *bucket_of(id) = (int)lives.oldest + 1;
+    lives.oldest = (lives.oldest + 1) % REMEMBERED;
 }
 
 // ---- the news
@@ -107,10 +146,10 @@ trp_down trp_down_of_grave(troupe_actor actor)
 {
     trp_down down = {0};
     pthread_mutex_lock(&lives.lock);
-    size_t place = place_of(actor.id);
-    if (lives.ends[place].id == actor.id && lives.ends[place].incarnation == actor.incarnation) {
-        down = trp_down_of(actor, lives.ends[place].reason, "%s", lives.ends[place].text);
-        down.signal = lives.ends[place].signal;
+    const ending *it = find_ending(actor.id, actor.incarnation);
+    if (it != NULL) {
+        down = trp_down_of(actor, it->reason, "%s", it->text);
+        down.signal = it->signal;
     }
     pthread_mutex_unlock(&lives.lock);
     if (down.reason != 0 && down.text[0] != '\0')
@@ -198,10 +237,9 @@ static void add_words(troupe_error *failure, const char *words)
 static void explain_grave(uint64_t id, troupe_error *failure)
 {
     pthread_mutex_lock(&lives.lock);
-    size_t place = place_of(id);
-    if (lives.ends[place].id == id && lives.ends[place].incarnation == trp_home_here.incarnation &&
-        id != 0)
-        add_words(failure, lives.ends[place].text);
+    const ending *it = find_ending(id, trp_home_here.incarnation);
+    if (it != NULL)
+        add_words(failure, it->text);
     pthread_mutex_unlock(&lives.lock);
 }
 
@@ -365,13 +403,7 @@ void trp_life_finish(trp_actor *actor)
     bool watches = life->watches, restarted = life->policy != NULL;
     troupe_actor origin = restarted ? life->policy->origin : (troupe_actor){0};
     life->near = life->far = (trp_watchers){0};
-    size_t place = place_of(id);
-    lives.ends[place].id = id;
-    lives.ends[place].incarnation = trp_home_here.incarnation;
-    lives.ends[place].reason = down.reason;
-    lives.ends[place].signal = down.signal;
-    bool plain = life->text[0] == '\0';
-    snprintf(lives.ends[place].text, sizeof down.text, "%s", plain ? "" : down.text);
+    remember(id, &down, life->text[0] == '\0' ? "" : down.text);
     trp_life_unlock(life);
     if (restarted && final)
         trp_registrar_ended(origin, &down);

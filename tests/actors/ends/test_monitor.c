@@ -370,6 +370,28 @@ static void test_links_that_hold(void **state)
     }
 }
 
+// The newest thousand ends are remembered, whatever the ids of those that have ended.
+static void test_ends_are_remembered(void **state)
+{
+    (void)state;
+    enum { PAIRS = 400 };
+    fragile_actor all[PAIRS][2];
+    troupe_down down;
+    for (int i = 0; i < PAIRS; i++) {
+        for (int j = 0; j < 2; j++)
+            all[i][j] = troupe_spawn(fragile, .place = TROUPE_PLACE_HERE);
+        for (int j = 0; j < 2; j++) {
+            (void)do_deed(FAIL, all[i][j], TROUPE_PLACE_HERE);
+            troupe_must(troupe_actor_await_end(all[i][j].address, SUPPORT_SOON_MS, NULL));
+        }
+    }
+    for (int i = 0; i < 2 * PAIRS; i++) {
+        troupe_must(troupe_actor_await_end(all[i / 2][i % 2].address, SUPPORT_SOON_MS, &down));
+        assert_int_equal(down.reason, TROUPE_DOWN_ERROR);
+        assert_non_null(strstr(down.text, "number 12 is too much"));
+    }
+}
+
 // Those that leave take their own tie along, in whatever order, and nobody else's.
 static void test_links_of_many(void **state)
 {
@@ -527,15 +549,11 @@ static void test_get_if_exists(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reasons),
-        cmocka_unit_test(test_no_actor),
-        cmocka_unit_test(test_demonitor),
-        cmocka_unit_test(test_links),
-        cmocka_unit_test(test_links_that_hold),
-        cmocka_unit_test(test_links_of_many),
-        cmocka_unit_test(test_exit),
-        cmocka_unit_test(test_stop_actor),
-        cmocka_unit_test(test_get_if_exists),
+        cmocka_unit_test(test_reasons),         cmocka_unit_test(test_no_actor),
+        cmocka_unit_test(test_demonitor),       cmocka_unit_test(test_links),
+        cmocka_unit_test(test_links_that_hold), cmocka_unit_test(test_ends_are_remembered),
+        cmocka_unit_test(test_links_of_many),   cmocka_unit_test(test_exit),
+        cmocka_unit_test(test_stop_actor),      cmocka_unit_test(test_get_if_exists),
     };
     return cmocka_run_group_tests(tests, set_up, stop_runtime);
 }
