@@ -166,6 +166,7 @@ void trp_row_wake(trp_object_row *row, uint64_t word)
 bool trp_row_settle(uint32_t slot, uint64_t word, trp_row_state state)
 {
     trp_object_row *row = trp_object_row_at(slot);
+    TRP_STORE_HANDED();
     // Also a release: pairs with `find` of who reads the other fields, and the bytes, then.
     if (!atomic_compare_exchange_strong(&row->word, &word,
                                         trp_row_word(state, 0, trp_row_generation(word))))
