@@ -51,6 +51,7 @@ struct troupe_batches {
     bool shuffle, begun;
     int64_t epoch;
     trp_permutation order;
+    uint16_t *order_table; // NULL: it has none.
     double waited_s;
     slot *slots;
     int64_t slot_count;
@@ -190,10 +191,10 @@ static void make(const troupe_batches *batches, int64_t number, slot *into)
     int64_t end = left < batches->size ? batches->all : from + batches->size;
     int64_t first = trp_division_at(rank, world, from, end);
     size_t rows = (size_t)(trp_division_at(rank + 1, world, from, end) - first);
-    for (size_t i = 0; i < rows && into->order; i++)
-        into->order[i] = batches->shuffle
-                             ? (int64_t)trp_permutation_at(&batches->order, (uint64_t)first + i)
-                             : first + (int64_t)i;
+    if (into->order && batches->shuffle)
+        trp_permutation_range(&batches->order, (uint64_t)first, rows, into->order);
+    for (size_t i = 0; i < rows && into->order && !batches->shuffle; i++)
+        into->order[i] = first + (int64_t)i;
     // What a generator takes from the thread's arena lives as long as it makes a batch.
     trp_arena scratch = {0}, *before = trp_arena_swap(&scratch);
     troupe_status status = TROUPE_OK;
@@ -243,6 +244,17 @@ static void *make_ahead(void *user)
     return NULL;
 }
 
+static troupe_status make_order_table(const char *key, troupe_batches *batches)
+{
+    trp_permutation like = trp_permutation_make((uint64_t)batches->all, 0, 0);
+    size_t size = trp_permutation_table_size(&like);
+    if (size == 0)
+        return TROUPE_OK;
+    batches->order_table =
+        (uint16_t *)trp_arena_alloc(&batches->arena, size * sizeof *batches->order_table);
+    return batches->order_table ? TROUPE_OK : no_memory(key);
+}
+
 static troupe_status start_thread(troupe_batches *batches)
 {
     TROUPE_TRY(trp_thread_start(&batches->thread, "trp-batches", make_ahead, batches));
@@ -274,6 +286,8 @@ static troupe_status fill(const char *key, troupe_ref set, int64_t rows, trp_div
     if (!batches->slots)
         return no_memory(key);
     TROUPE_TRY(make_slots(key, lent, batches));
+    if (batches->shuffle)
+        TROUPE_TRY(make_order_table(key, batches));
     return ahead > 0 ? start_thread(batches) : TROUPE_OK;
 }
 
@@ -356,6 +370,8 @@ troupe_status troupe_batches_begin(troupe_batches *batches, int64_t epoch, int64
     if (batches->shuffle)
         batches->order =
             trp_permutation_make((uint64_t)batches->all, batches->seed, (uint64_t)epoch);
+    if (batches->order_table)
+        trp_permutation_tabulate(&batches->order, batches->order_table);
     batches->made = batches->taken = first;
     batches->begun = true;
     pthread_cond_broadcast(&batches->changed);

@@ -2,8 +2,9 @@
 #include <models/permutation.h>
 
 // For small counts, too: a network over very few bits has too few permutations to choose from, and
-// walking through a larger one costs little.
-enum { BITS_MIN = 8 };
+// walking through a larger one costs little. A half of a permutation that has tables has at most
+// TABLE_BITS, so that they stay in a CPU's own cache. A range is computed in pieces.
+enum { BITS_MIN = 8, TABLE_BITS = 12, PIECE = 256 };
 
 // The finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
 // Generators", OOPSLA 2014).
@@ -22,6 +23,11 @@ static inline uint64_t fold(uint64_t x, uint64_t key)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+static uint64_t mask_of(int bits)
+{
+    return ((uint64_t)1 << bits) - 1;
+}
+
 trp_permutation trp_permutation_make(uint64_t count, uint64_t seed, uint64_t epoch)
 {
     trp_permutation made = {.count = count};
@@ -37,18 +43,72 @@ trp_permutation trp_permutation_make(uint64_t count, uint64_t seed, uint64_t epo
     return made;
 }
 
-uint64_t trp_permutation_at(const trp_permutation *permutation, uint64_t place)
+size_t trp_permutation_table_size(const trp_permutation *permutation)
 {
-    const uint64_t *keys = permutation->keys;
-    uint64_t high_mask = ((uint64_t)1 << permutation->high) - 1;
-    uint64_t low_mask = ((uint64_t)1 << permutation->low) - 1;
-    do {
-        uint64_t high = place >> permutation->low, low = place & low_mask;
-        for (int i = 0; i < TRP_PERMUTATION_ROUNDS; i += 2) {
-            high ^= fold(low, keys[i]) & high_mask;
-            low ^= fold(high, keys[i + 1]) & low_mask;
+    return permutation->low <= TABLE_BITS ? (size_t)TRP_PERMUTATION_ROUNDS << permutation->low : 0;
+}
+
+void trp_permutation_tabulate(trp_permutation *permutation, uint16_t *table)
+{
+    for (int i = 0; i < TRP_PERMUTATION_ROUNDS; i++) {
+        uint64_t mask = mask_of(i % 2 ? permutation->low : permutation->high);
+        uint16_t *round = table + ((size_t)i << permutation->low);
+        for (uint64_t half = 0; half <= mask_of(permutation->low); half++)
+            round[half] = (uint16_t)(fold(half, permutation->keys[i]) & mask);
+    }
+    permutation->table = table;
+}
+
+// All rounds once: the number may be outside the count.
+static inline uint64_t permute(const trp_permutation *permutation, uint64_t place)
+{
+    uint64_t high = place >> permutation->low, low = place & mask_of(permutation->low);
+    if (permutation->table) {
+        const uint16_t *round = permutation->table;
+        size_t size = (size_t)1 << permutation->low;
+        for (int i = 0; i < TRP_PERMUTATION_ROUNDS; i += 2, round += 2 * size) {
+            high ^= round[low];
+            low ^= round[size + high];
         }
-        place = high << permutation->low | low;
-    } while (place >= permutation->count);
-    return place;
+    } else {
+        for (int i = 0; i < TRP_PERMUTATION_ROUNDS; i += 2) {
+            high ^= fold(low, permutation->keys[i]) & mask_of(permutation->high);
+            low ^= fold(high, permutation->keys[i + 1]) & mask_of(permutation->low);
+        }
+    }
+    return high << permutation->low | low;
+}
+
+// All places once, then those again that are outside the count, and so on: a branch for each place
+// that says whether it is would be mispredicted as often as not.
+static void permute_piece(const trp_permutation *permutation, uint64_t first, size_t count,
+                          int64_t *numbers)
+{
+    uint16_t outside[PIECE];
+    size_t left = 0;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t number = permute(permutation, first + i);
+        numbers[i] = (int64_t)number;
+        outside[left] = (uint16_t)i;
+        left += number >= permutation->count;
+    }
+    while (left > 0) {
+        size_t before = left;
+        left = 0;
+        for (size_t i = 0; i < before; i++) {
+            uint16_t at = outside[i];
+            uint64_t number = permute(permutation, (uint64_t)numbers[at]);
+            numbers[at] = (int64_t)number;
+            outside[left] = at;
+            left += number >= permutation->count;
+        }
+    }
+}
+
+void trp_permutation_range(const trp_permutation *permutation, uint64_t first, size_t count,
+                           int64_t *numbers)
+{
+    for (size_t at = 0; at < count; at += PIECE)
+        permute_piece(permutation, first + at, count - at < PIECE ? count - at : PIECE,
+                      numbers + at);
 }

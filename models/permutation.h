@@ -9,6 +9,7 @@
 #ifndef TRP_MODELS_PERMUTATION_H
 #define TRP_MODELS_PERMUTATION_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum { TRP_PERMUTATION_ROUNDS = 8 }; // Even.
@@ -17,12 +18,20 @@ typedef struct trp_permutation {
     uint64_t count;
     int high, low; // Bits of the two halves.
     uint64_t keys[TRP_PERMUTATION_ROUNDS];
+    const uint16_t *table; // NULL: there is none.
 } trp_permutation;
 
 // Of 0 to count - 1; at most 2^62.
 trp_permutation trp_permutation_make(uint64_t count, uint64_t seed, uint64_t epoch);
-// What is at that place, which is below the count. It walks less than twice on average, where there
-// are more than a few rows.
-uint64_t trp_permutation_at(const trp_permutation *permutation, uint64_t place);
+// What is at `count` places from `first` on, all of which are below the permutation's count. A
+// place is walked from less than twice on average, where there are more than a few rows.
+void trp_permutation_range(const trp_permutation *permutation, uint64_t first, size_t count,
+                           int64_t *numbers);
+
+// What each round does to each half, in a table of so many numbers: the same permutation, several
+// times as fast. Its size grows as the square root of the count; 0: with so large a count a table
+// is no gain. It depends on the count alone. `table` is lent to the permutation.
+size_t trp_permutation_table_size(const trp_permutation *permutation);
+void trp_permutation_tabulate(trp_permutation *permutation, uint16_t *table);
 
 #endif

@@ -14,33 +14,57 @@
 
 // ---- the order of an epoch
 
-// D17: each number once, whatever the count; the same again for the same seed and epoch.
+// D17: each number once, whatever the count; the same again for the same seed and epoch, with a
+// table and without, in pieces and at once.
 static void test_a_permutation_has_each_number_once(void **state)
 {
     (void)state;
     static const uint64_t counts[] = {1, 2, 3, 10, 255, 256, 257, 1000, 65537};
     static bool seen[65537];
+    static int64_t numbers[65537], again[65537];
+    static uint16_t table[65537];
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        size_t count = counts[i];
         memset(seen, 0, sizeof seen);
-        trp_permutation order = trp_permutation_make(counts[i], 7, i);
-        trp_permutation again = trp_permutation_make(counts[i], 7, i);
-        for (uint64_t place = 0; place < counts[i]; place++) {
-            uint64_t number = trp_permutation_at(&order, place);
-            assert_true(number < counts[i] && !seen[number]);
-            assert_int_equal(trp_permutation_at(&again, place), number);
-            seen[number] = true;
+        trp_permutation order = trp_permutation_make(count, 7, i);
+        trp_permutation_range(&order, 0, count, numbers);
+        for (size_t place = 0; place < count; place++) {
+            assert_in_range(numbers[place], 0, count - 1);
+            assert_false(seen[numbers[place]]);
+            seen[numbers[place]] = true;
         }
+        assert_in_range(trp_permutation_table_size(&order), 1, sizeof table / sizeof *table);
+        trp_permutation_tabulate(&order, table);
+        for (size_t place = 0; place < count; place += 7)
+            trp_permutation_range(&order, place, count - place < 7 ? count - place : 7,
+                                  again + place);
+        assert_memory_equal(again, numbers, count * sizeof *numbers);
     }
     trp_permutation vast = trp_permutation_make((uint64_t)1 << 62, 7, 0);
-    assert_true(trp_permutation_at(&vast, 1) < (uint64_t)1 << 62);
+    trp_permutation_range(&vast, 1, 1, numbers);
+    assert_true((uint64_t)numbers[0] < (uint64_t)1 << 62);
+    assert_int_equal(trp_permutation_table_size(&vast), 0);
+}
+
+// A run that goes on with a later library has the rows in the order that it had.
+static void test_an_order_stays_what_it_is(void **state)
+{
+    (void)state;
+    static const int64_t expected[] = {16125, 34760, 503, 7280, 25058, 9417, 3673, 12181};
+    enum { COUNT = sizeof expected / sizeof *expected };
+    int64_t numbers[COUNT];
+    trp_permutation order = trp_permutation_make(60000, 7, 3);
+    trp_permutation_range(&order, 1000, COUNT, numbers);
+    assert_memory_equal(numbers, expected, sizeof expected);
 }
 
 static int rank_of_order(const trp_permutation *order)
 {
-    int at[4], rank = 0;
+    int64_t at[4];
+    int rank = 0;
+    trp_permutation_range(order, 0, 4, at);
     for (int i = 0; i < 4; i++) {
-        at[i] = (int)trp_permutation_at(order, (uint64_t)i);
-        int smaller = at[i];
+        int smaller = (int)at[i];
         for (int j = 0; j < i; j++)
             smaller -= at[j] < at[i];
         rank = rank * (4 - i) + smaller;
@@ -534,6 +558,7 @@ int main(int argc, char **argv)
     storage = support_directory_make();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_permutation_has_each_number_once),
+        cmocka_unit_test(test_an_order_stays_what_it_is),
         cmocka_unit_test(test_all_orders_are_equally_frequent),
         cmocka_unit_test(test_an_epoch_goes_on_anywhere),
         cmocka_unit_test(test_ranks_have_equally_many_rows),
