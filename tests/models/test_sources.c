@@ -371,6 +371,48 @@ static void test_a_tensor_of_a_safetensors_file_is_mapped(void **state)
     trp_look_end(&look);
 }
 
+// ---- gathering
+
+enum { SOME = 40, WIDEST = 2048 };
+
+// The rows of `order`, and nothing behind them.
+static void check_gather(size_t size, size_t stride, const int64_t *order, size_t rows)
+{
+    static unsigned char bytes[SOME * (WIDEST + 3)], out[SOME * WIDEST + 1];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (unsigned char)(i * 2654435761u >> 13);
+    memset(out, 0xa5, sizeof out);
+    const trp_feed feed = {.row_bytes = size, .rows = bytes, .stride = stride};
+    troupe_must(trp_feed_gather(&feed, order, rows, out));
+    for (size_t i = 0; i < rows; i++)
+        if (memcmp(out + i * size, bytes + (size_t)order[i] * stride, size))
+            fail_msg("row %zu of %zu bytes each %zu is another", i, size, stride);
+    assert_int_equal(out[rows * size], 0xa5);
+}
+
+static void test_rows_are_gathered_whatever_their_size_and_order(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {1, 2, 3, 4, 8, 12, 64, 784, WIDEST};
+    int64_t run[SOME - 5], broken[SOME - 5], back[SOME], mixed[SOME];
+    for (int i = 0; i < SOME - 5; i++)
+        broken[i] = run[i] = 5 + i;
+    broken[SOME - 6] = 0;
+    for (int i = 0; i < SOME; i++) {
+        back[i] = SOME - 1 - i;
+        mixed[i] = i * 7 % SOME;
+    }
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (size_t stride = sizes[i] > 3 ? sizes[i] - 3 : 1; stride <= sizes[i] + 3; stride++) {
+            check_gather(sizes[i], stride, run, SOME - 5);
+            check_gather(sizes[i], stride, broken, SOME - 5);
+            check_gather(sizes[i], stride, back, SOME);
+            check_gather(sizes[i], stride, mixed, SOME);
+            check_gather(sizes[i], stride, mixed, 1);
+            check_gather(sizes[i], stride, mixed, 0);
+        }
+}
+
 // ---- files that change
 
 static troupe_batches *open_batches(const char *path, troupe_ref *set, bool shuffle)
@@ -564,6 +606,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_packed_data_that_are_damaged_are_told),
         cmocka_unit_test(test_tokens_are_windows_of_a_file),
         cmocka_unit_test(test_a_tensor_of_a_safetensors_file_is_mapped),
+        cmocka_unit_test(test_rows_are_gathered_whatever_their_size_and_order),
         cmocka_unit_test(test_a_file_that_changes_is_told),
         cmocka_unit_test(test_columns_of_all_sources_go_together),
         cmocka_unit_test(test_generators_that_are_none_are_refused),
