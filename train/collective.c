@@ -45,10 +45,15 @@ static troupe_status check_reduction(const trp_request *what, const char *name)
     return TROUPE_OK;
 }
 
+// Not by the member's purpose: that is of an operation which another thread may be at.
+static const char *name_of(const trp_request *what)
+{
+    return trp_operation_text(what->purpose ? what->purpose : what->operation);
+}
+
 static troupe_status check(const trp_member *member, const trp_request *what)
 {
-    // Not the member's purpose: that is of an operation which another thread may be at.
-    const char *name = trp_operation_text(what->purpose ? what->purpose : what->operation);
+    const char *name = name_of(what);
     size_t width = 1, parts = 1;
     if (reduces(what)) {
         TROUPE_TRY(check_reduction(what, name));
@@ -98,6 +103,10 @@ static troupe_status perform(trp_member *member, const trp_request *what, int64_
     const trp_engine *engine;
     void *link;
     TROUPE_TRY(choose_engine(member, what, &engine, &link));
+    // Before it writes anything: a rank that has not seen the end yet may be at an operation before
+    // this one, and would read it there. The other engine looks itself.
+    if (engine == member->engine && !trp_member_is_whole(member))
+        return trp_member_lost(member, name_of(what));
     member->purpose = what->purpose;
     member->engine_spin_ns = spin_ns;
     switch (what->operation) {
