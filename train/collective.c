@@ -194,8 +194,7 @@ troupe_status trp_collective_start(trp_member *member, const trp_request *reques
     struct trp_started *row = row_of(member);
     operation *it = row ? (operation *)trp_alloc(sizeof *it) : NULL;
     if (!it)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory to start %s",
-                           trp_operation_text(request->operation));
+        return trp_member_short(member, name_of(request));
     *it = (operation){.task.run = run_started,
                       .member = member,
                       .request = *request,

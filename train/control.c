@@ -17,6 +17,8 @@
 
 enum { MAGIC = 0x54525043 }; // "TRPC"
 
+#define LACKS_MEMORY "%s: rank %d has no memory for its part"
+
 static const uint64_t STOP = 1u << 31, HIGHEST = STOP - 1;
 
 static uint32_t highest_of(uint64_t word)
@@ -196,6 +198,8 @@ troupe_status trp_member_lost(const trp_member *member, const char *what)
                            "%s: rank %d says that it failed on the devices, or did not end within "
                            "%d ms",
                            what, rank, member->timeout_ms);
+    case TRP_END_SHORT:
+        return troupe_fail(TROUPE_PEER_LOST, LACKS_MEMORY, what, rank);
     default:
         return troupe_fail(TROUPE_PEER_LOST, "%s: the group is being torn down", what);
     }
@@ -209,6 +213,12 @@ troupe_status trp_member_absent(const trp_member *member, int rank, const char *
     bool left = trp_control_left(member->control, rank, &status, &text);
     trp_control_end(member->control, member->engine, left ? TRP_END_LEFT : TRP_END_LATE, rank);
     return trp_member_lost(member, what);
+}
+
+troupe_status trp_member_short(const trp_member *member, const char *what)
+{
+    trp_control_end(member->control, member->engine, TRP_END_SHORT, member->rank);
+    return troupe_fail(TROUPE_NO_MEMORY, LACKS_MEMORY, what, member->rank);
 }
 
 // Waits until no rank is more than TRP_REPORTS_AHEAD reports behind this one.

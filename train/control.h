@@ -36,6 +36,7 @@ typedef enum trp_end_reason {
     TRP_END_LEFT,   // The rank's loop ended while others waited for it.
     TRP_END_OVER,   // The run is torn down.
     TRP_END_DEVICE, // A collective on devices failed, or did not end, as the rank says.
+    TRP_END_SHORT,  // The rank had no memory for its part in a collective.
 } trp_end_reason;
 
 typedef struct trp_control_line {
@@ -149,5 +150,8 @@ troupe_status trp_member_lost(const trp_member *member, const char *what);
 // That rank did not come to that call: ends the group, unless that has been done, with what is
 // known of the rank. Returns trp_member_lost.
 troupe_status trp_member_absent(const trp_member *member, int rank, const char *what);
+// This rank has no memory for its part in that call, which the others would wait for: ends the
+// group. Returns TROUPE_NO_MEMORY, with a sentence.
+troupe_status trp_member_short(const trp_member *member, const char *what);
 
 #endif

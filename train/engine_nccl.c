@@ -453,8 +453,7 @@ static troupe_status nccl_open(trp_member *member, void *memory, void **own)
     if (it == NULL || all == NULL) {
         trp_free(it);
         trp_free(all);
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the device collectives of rank %d",
-                           member->rank);
+        return trp_member_short(member, "a collective on devices");
     }
     *it = (link){.member = member, .all = all, .task.run = run_job};
     trp_counter_init(&it->ended, 0);

@@ -216,7 +216,7 @@ static troupe_status compare_ranks(const troupe_gradients *all)
     size_t world = (size_t)all->member->world;
     summary *of = (summary *)trp_alloc(world * sizeof *of);
     if (!of)
-        return troupe_fail(TROUPE_NO_MEMORY, "%s: no memory for %zu ranks", name_of, world);
+        return trp_member_short(all->member, name_of);
     troupe_status status = collective(
         all,
         (trp_request){.operation = TRP_ALL_GATHER, .from = &mine, .to = of, .count = sizeof mine});
@@ -270,9 +270,7 @@ static troupe_status take_memory(troupe_gradients *all, size_t bytes)
     // Then sums are not in place, on any rank.
     all->private = trp_alloc(bytes + 1);
     all->memory = (unsigned char *)all->private;
-    return all->memory ? TROUPE_OK
-                       : troupe_fail(TROUPE_NO_MEMORY, "%s: no memory for buckets of %zu bytes",
-                                     name_of, bytes);
+    return all->memory ? TROUPE_OK : trp_member_short(all->member, name_of);
 }
 
 static troupe_status begin_first(troupe_gradients *all)
@@ -284,7 +282,7 @@ static troupe_status begin_first(troupe_gradients *all)
     all->bucket_count = 0;
     all->buckets = (bucket *)trp_alloc(all->count * sizeof *all->buckets);
     if (!all->buckets)
-        return troupe_fail(TROUPE_NO_MEMORY, "%s_begin: no memory for buckets", name_of);
+        return trp_member_short(all->member, name_of);
     TROUPE_TRY(take_memory(all, lay_out(all)));
     TROUPE_TRY(copy_values(all));
     size_t values = 0;

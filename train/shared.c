@@ -175,8 +175,7 @@ troupe_status trp_shared_alloc(trp_member *member, size_t size, void **data)
     size_t part = size ? (size + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
     request *all = (request *)trp_alloc((size_t)member->world * sizeof *all);
     if (!all)
-        return troupe_fail(TROUPE_NO_MEMORY, "troupe_shared_alloc: no memory for %d ranks",
-                           member->world);
+        return trp_member_short(member, trp_operation_text(TRP_SHARED_ALLOC));
     troupe_status status = exchange(member, size, all);
     if (status == TROUPE_OK)
         status = make(member, part, all, &id);

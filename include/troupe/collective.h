@@ -5,9 +5,10 @@
 //
 // All ranks call the same operations in the same order with the same arguments, but for the
 // addresses. Where they differ, all that differ get TROUPE_INVALID with both, and the group stays
-// usable. If a rank dies, or does not call within the run's .collective_timeout_ms, the operation
-// ends on every rank as TROUPE_PEER_LOST with that rank's number. Results have the same bits on
-// every rank, and for a number of ranks always the same.
+// usable. If a rank dies, has no memory for its part (which is TROUPE_NO_MEMORY there), or does not
+// call within the run's .collective_timeout_ms, the operation ends on every rank as
+// TROUPE_PEER_LOST with that rank's number. Results have the same bits on every rank, and for a
+// number of ranks always the same.
 //
 // Arrays may lie in memory of GPUs (troupe/device.h), then on all ranks and all of a rank's on one
 // device: NCCL, which each rank loads for its first such operation, reduces and sends them where

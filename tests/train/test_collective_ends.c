@@ -1,11 +1,12 @@
 // test_collective_ends.c: each operation of a group, whose arrays are copied or lie in shared
-// memory, called or started, ends on the other ranks when one is killed or hangs: at
+// memory, called or started, ends on the other ranks when one is killed, hangs or has no memory: at
 // once, or when the time is over, with a sentence that names the rank and the operation.
 // timeout: 240
 #include "team.h"
 
 #include <fcntl.h>
 #include <runtime/base/clock.h>
+#include <runtime/base/memory.h>
 #include <stdint.h>
 #include <train/worker.h>
 #include <troupe.h>
@@ -284,12 +285,54 @@ static void test_what_was_done_before_the_end_is_right(void **state)
     }
 }
 
+// ---- a rank has no memory
+
+static bool has_ended(void *control)
+{
+    int rank;
+    return trp_control_ended((const trp_control *)control, &rank) != TRP_END_NONE;
+}
+
+static void one_has_no_memory(trp_member *group)
+{
+    arrays of;
+    char wanted[96];
+    snprintf(wanted, sizeof wanted, "%s: rank 1 has no memory for its part",
+             trp_operation_text(now.operation));
+    CHECK(make_arrays(group, &now, &of) == TROUPE_OK);
+    CHECK(trp_barrier(group) == TROUPE_OK);
+    trp_memory_fail_after(group->rank == VICTIM ? 0 : -1);
+    troupe_status status = do_together(group, &now, of);
+    trp_memory_fail_after(-1);
+    CHECK(status == (group->rank == VICTIM ? TROUPE_NO_MEMORY : TROUPE_PEER_LOST));
+    CHECK(strcmp(troupe_last_error()->text, wanted) == 0);
+    CHECK(support_wait_until(has_ended, group->control, SUPPORT_SOON_MS)); // Nobody has left.
+    CHECK(trp_barrier(group) == TROUPE_PEER_LOST);
+    trp_member_leave(group, TROUPE_PEER_LOST, "");
+}
+
+static void test_a_rank_without_memory_is_not_waited_for(void **state)
+{
+    (void)state;
+    ending all[ENDINGS_MAX];
+    int count = list_endings(all);
+    for (int i = 0; i < count; i++) {
+        now = all[i];
+        if (!now.started && now.operation != TRP_SHARED_ALLOC)
+            continue; // It takes none.
+        team it = team_make(&trp_engine_shm, WORLD);
+        team_start(&it, one_has_no_memory, 60000);
+        team_end(&it, -1);
+    }
+}
+
 int main(int argc, char **argv)
 {
     // Before there is a runtime, since its ranks are forked.
     const struct CMUnitTest alone[] = {
         cmocka_unit_test(test_a_rank_that_hangs_ends_each_operation_in_time),
         cmocka_unit_test(test_what_was_done_before_the_end_is_right),
+        cmocka_unit_test(test_a_rank_without_memory_is_not_waited_for),
     };
     const struct CMUnitTest in_runs[] = {
         cmocka_unit_test(test_a_killed_rank_ends_each_operation_at_once),

@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include <math.h>
+#include <runtime/base/memory.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -460,6 +461,48 @@ static void test_other_parameters_are_named_on_all_ranks(void **state)
     troupe_result_free(&result);
 }
 
+// ---- no memory
+
+TROUPE_STRUCT(shortage, (int, allowed)); // Allocations of rank 1's first step that succeed.
+
+static troupe_status begin_without_memory(troupe_rank *me, const shortage *config)
+{
+    static float a[4], ga[4];
+    static const char lacks[] = "rank 1 has no memory for its part";
+    troupe_gradients *all = troupe_gradients_open(me);
+    EXPECT(all);
+    TROUPE_TRY(troupe_gradients_add(all, "a", a, ga, 4));
+    TROUPE_TRY(troupe_barrier(me)); // What goes on beside it has been done.
+    if (me->rank == 1)
+        trp_memory_fail_after(config->allowed);
+    troupe_status status = troupe_gradients_begin(all, 1);
+    trp_memory_fail_after(-1);
+    if (status == TROUPE_OK && troupe_gradients_average(all) == TROUPE_OK)
+        return TROUPE_OK;
+    EXPECT(says(lacks) && (me->rank == 1 || troupe_last_error()->status == TROUPE_PEER_LOST));
+    EXPECT(troupe_barrier(me) == TROUPE_PEER_LOST && says(lacks)); // Rank 1 has not left.
+    return TROUPE_PEER_LOST;
+}
+TROUPE_TRAINER(begin_without_memory, shortage);
+
+// Wherever it is missing on one rank, the others are told by that.
+static void test_a_rank_without_memory_is_named(void **state)
+{
+    (void)state;
+    enum { MOST = 50 };
+    troupe_status status = TROUPE_PEER_LOST;
+    int allowed = 0;
+    for (; status != TROUPE_OK && allowed < MOST; allowed++) {
+        troupe_result *result = NULL;
+        status = troupe_train(begin_without_memory, &(shortage){allowed}, &result, .ranks = 3,
+                              .storage = folder);
+        if (status != TROUPE_OK && !says("rank 1 has no memory for its part"))
+            fail_msg("with %d allocations: %s", allowed, troupe_last_error()->text);
+        troupe_result_free(&result);
+    }
+    assert_in_range(allowed, 4, MOST);
+}
+
 int main(int argc, char **argv)
 {
     setenv("TROUPE_LOG", "info", 1);
@@ -473,6 +516,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_buckets_in_any_order_of_readiness),
         cmocka_unit_test(test_misuse_is_told),
         cmocka_unit_test(test_other_parameters_are_named_on_all_ranks),
+        cmocka_unit_test(test_a_rank_without_memory_is_named),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(folder);
