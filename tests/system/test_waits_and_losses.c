@@ -245,11 +245,12 @@ static _Noreturn void run_cell(const row *it)
     pthread_t thread;
     bool stops = mine->what == WORKER_S || mine->what == NODE_S || mine->what == KEEPER_S;
     (void)alarm(CELL_S * SLOWER);
-    troupe_must(troupe_start(
-        0, NULL, .workers = 1, .cpus = 2, .stop_timeout_ms = 200, .store_bytes_max = ROOM_BYTES,
-        .spill_bytes_max = TROUPE_NONE, .store_wait_ms = CELL_S * 1000, .node_timeout_ms = LIMIT_MS,
-        .listen = it->wait == wait_join_node ? "127.0.0.1:0" : NULL, .keys = keys,
-        .request_timeout_ms = stops || mine->limit_ms != 0 ? LIMIT_MS : 0));
+    troupe_must(troupe_start(0, NULL, .workers = 1, .cpus = 2, .stop_timeout_ms = 200,
+                             .store_bytes_max = ROOM_BYTES, .spill_bytes_max = TROUPE_NONE,
+                             .store_wait_ms = CELL_S * 1000, .node_timeout_ms = mine->limit_ms,
+                             .listen = it->wait == wait_join_node ? "127.0.0.1:0" : NULL,
+                             .keys = keys,
+                             .request_timeout_ms = stops || mine->limit_ms != 0 ? LIMIT_MS : 0));
     node = trp_process_pid(TRP_PROCESS_NODE);
     keeper = keeper_pid();
     if (pthread_create(&thread, NULL, lose_something, NULL) != 0)
