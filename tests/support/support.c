@@ -23,6 +23,13 @@ int64_t support_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+int64_t support_cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 bool support_wait_until(bool (*condition)(void *context), void *context, int timeout_ms)
 {
     int64_t deadline = support_now_ms() + timeout_ms;

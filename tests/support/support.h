@@ -18,6 +18,9 @@ enum { SUPPORT_SOON_MS = 10000 };
 // Monotonic milliseconds.
 int64_t support_now_ms(void);
 
+// Nanoseconds that this thread has had a CPU: what others use it for meanwhile does not count.
+int64_t support_cpu_ns(void);
+
 // Waits until `condition(context)` is true, asking again every millisecond; false after
 // `timeout_ms`.
 bool support_wait_until(bool (*condition)(void *context), void *context, int timeout_ms);

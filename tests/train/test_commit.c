@@ -4,7 +4,6 @@
 #include "where.h"
 
 #include <runtime/shm/process_table.h>
-#include <time.h>
 #include <train/memory_commit.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -254,13 +253,6 @@ static void test_the_newest_state_counts(void **state)
 
 enum { PACE_US = 1000, PACED = 500 };
 
-static int64_t cpu_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 // What a step computes is waited for: others may use the CPU meanwhile. What is measured is the
 // CPU's time, which does not depend on them.
 static troupe_status commits_often(troupe_rank *me)
@@ -272,10 +264,10 @@ static troupe_status commits_often(troupe_rank *me)
         usleep(PACE_US);
         TROUPE_TRY(troupe_barrier(me));
         now.step++;
-        int64_t before = cpu_ns();
+        int64_t before = support_cpu_ns();
         TROUPE_TRY(troupe_commit(board_state, me, &now));
         TROUPE_TRY(troupe_report(me, {"inside_us", (double)inside / 1e3 / now.step}));
-        inside += cpu_ns() - before;
+        inside += support_cpu_ns() - before;
     }
     return TROUPE_OK;
 }
