@@ -26,6 +26,20 @@ void trp_record_return(trp_record *record, troupe_bytes value, uint64_t schema)
     record->value_schema = schema;
 }
 
+static void warn_of_missing_metric(const char *name, const trp_manifest *manifest)
+{
+    trp_buffer text = {0};
+    for (size_t i = 0; i < manifest->metrics.count; i++)
+        trp_buffer_printf(&text, "%s%s", i ? ", " : "", manifest->metrics.items[i].name);
+    bool any = manifest->metrics.count > 0 && !text.failed;
+    trp_log(TRP_WARN,
+            "report %d has no metric '%s', which .keep_metric names; it has %s: "
+            "checkpoint_%06" PRId64
+            " counts as the worst, and so does every other of such a report",
+            manifest->report, name, any ? (const char *)text.data : "none", manifest->id);
+    trp_buffer_free(&text);
+}
+
 // What makes this checkpoint good: more is better.
 static double score_of(trp_record *record, const trp_manifest *manifest)
 {
@@ -39,10 +53,7 @@ static double score_of(trp_record *record, const trp_manifest *manifest)
                                                                      : -metric->value;
     }
     if (!record->warned)
-        trp_log(TRP_WARN,
-                "report %d has no metric '%s', which .keep_metric names: checkpoint_%06" PRId64
-                " counts as the worst, and so does every other of such a report",
-                manifest->report, name, manifest->id);
+        warn_of_missing_metric(name, manifest);
     record->warned = true;
     return NAN;
 }

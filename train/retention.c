@@ -6,13 +6,14 @@
 #include <string.h>
 #include <train/retention.h>
 
+// Ties go to the older; of those without a score the newest is the best, as where none has one.
 static bool better(const trp_kept *a, const trp_kept *b)
 {
     if (isnan(a->score) != isnan(b->score))
         return !isnan(a->score);
     if (a->score != b->score && !isnan(a->score))
         return a->score > b->score;
-    return a->id < b->id;
+    return isnan(a->score) ? a->id > b->id : a->id < b->id;
 }
 
 troupe_status trp_retention_add(trp_retention *retention, int64_t id, double score)

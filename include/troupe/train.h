@@ -515,8 +515,10 @@ typedef struct troupe_train_options {
     // Best checkpoints to keep; default: all. The latest is always kept too. TROUPE_NONE: no
     // checkpoint is written to disk; troupe_save keeps the newest state in memory.
     int keep;
-    const char *keep_metric; // Metric that ranks checkpoints; default: the newest is the best.
-    troupe_goal keep_goal;   // Required with keep_metric.
+    // Metric that ranks checkpoints; default: the newest is the best. One of a report without it is
+    // worse than all that have it.
+    const char *keep_metric;
+    troupe_goal keep_goal; // Required with keep_metric.
     // How often the group is restarted after it lost a worker; default 0; TROUPE_FOREVER: always.
     int restarts;
     const char *from; // Folder of a checkpoint that a new run starts from; default none.

@@ -110,8 +110,8 @@ static void test_a_missing_metric_is_named_and_counts_as_the_worst(void **state)
 {
     (void)state;
     run_driver(2, 3);
-    assert_int_equal(count("report 1 has no metric 'accuracy', which .keep_metric names: "
-                           "checkpoint_000000 counts as the worst"),
+    assert_int_equal(count("report 1 has no metric 'accuracy', which .keep_metric names; it has "
+                           "loss: checkpoint_000000 counts as the worst"),
                      1);
     assert_int_equal(count("has no metric"), 1); // Told once a run.
     char *checkpoints = support_path(folder, "run/checkpoints");

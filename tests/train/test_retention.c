@@ -26,6 +26,8 @@ static int compare(const void *left, const void *right)
         return rank_of(a->score) > rank_of(b->score) ? -1 : 1;
     if (rank_of(a->score) == 0 && a->score != b->score)
         return a->score > b->score ? -1 : 1;
+    if (rank_of(a->score) == -2)
+        return a->id > b->id ? -1 : 1;
     return a->id < b->id ? -1 : 1;
 }
 
@@ -121,6 +123,21 @@ static void test_ties_keep_the_older(void **state)
     trp_retention_free(&kept);
 }
 
+// C06.
+static void test_without_scores_the_newest_is_the_best(void **state)
+{
+    (void)state;
+    trp_retention kept = {.keep = 2};
+    for (int id = 0; id < 4; id++)
+        assert_int_equal(trp_retention_add(&kept, id, NAN), TROUPE_OK);
+    assert_int_equal(trp_retention_best(&kept), 3);
+    double score;
+    assert_int_equal(trp_retention_evict(&kept, &score), 0);
+    assert_int_equal(trp_retention_evict(&kept, &score), 1);
+    assert_int_equal(trp_retention_evict(&kept, &score), -1);
+    trp_retention_free(&kept);
+}
+
 static void test_an_unusable_newest_is_forgotten(void **state)
 {
     (void)state;
@@ -142,6 +159,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_best_and_the_newest_are_kept),
         cmocka_unit_test(test_ties_keep_the_older),
+        cmocka_unit_test(test_without_scores_the_newest_is_the_best),
         cmocka_unit_test(test_an_unusable_newest_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
