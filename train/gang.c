@@ -23,7 +23,8 @@ static troupe_status count_cpus(const troupe_train_options *o, int64_t there, tr
         snprintf(more, sizeof more, " and .coordinator_cpus = %g", o->coordinator_cpus);
     return troupe_fail(TROUPE_TOO_LARGE,
                        "options .ranks = %d and .cpus_per_rank = %g%s need %g CPUs, and jobs may "
-                       "reserve %g in all",
+                       "reserve %g in all: expected fewer ranks, less for each (troupe train: "
+                       "--cpus), or more CPUs in .cpus of troupe_start",
                        o->ranks, o->cpus_per_rank, more, number(gang->cpus), number(there));
 }
 

@@ -392,8 +392,9 @@ static void test_what_the_node_does_not_have_is_refused(void **state)
             ".ranks = 3 and .gpus_per_rank = 2 need 6 GPUs, and jobs may reserve 4", .ranks = 3,
             .gpus_per_rank = 2);
     REFUSED(TROUPE_TOO_LARGE,
-            ".coordinator_cpus = 0.5 need 4.5 CPUs, and jobs may reserve 4 in all", .ranks = 4,
-            .coordinator_cpus = 0.5);
+            ".coordinator_cpus = 0.5 need 4.5 CPUs, and jobs may reserve 4 in all: expected "
+            "fewer ranks, less for each",
+            .ranks = 4, .coordinator_cpus = 0.5);
     REFUSED(TROUPE_TOO_LARGE, ".memory_per_rank_bytes = 501 need 1002 bytes", .ranks = 2,
             .memory_per_rank_bytes = 501);
     REFUSED(TROUPE_TOO_LARGE, "may reserve 1000 in all", .memory_per_rank_bytes = SIZE_MAX);
