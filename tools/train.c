@@ -340,27 +340,35 @@ static int complain_of(const char *why)
     return TOOL_FAILED;
 }
 
-// Without the advice for programs, which ends the text.
-static int complain_of_run(const troupe_result *result)
+// Ends the line with the options that go on with the run.
+static void say_way_on(const settings *is, const troupe_result *result)
 {
-    const char *why = troupe_result_error(result), *path = troupe_result_path(result);
+    const char *storage = is->run.storage;
+    fprintf(stderr, "; it goes on with --resume --name %s%s%s\n",
+            last_part(troupe_result_path(result)), storage ? " --storage " : "",
+            storage ? storage : "");
+}
+
+// Without the advice for programs, which ends the text.
+static int complain_of_run(const settings *is, const troupe_result *result)
+{
+    const char *why = troupe_result_error(result);
     const char *advice = strstr(why, "; the run is at ");
     fprintf(stderr, "troupe train: %.*s\n", (int)(advice ? advice - why : (long)strlen(why)), why);
-    fprintf(stderr, "troupe train: the run is at %s; it goes on with --resume --name %s\n", path,
-            last_part(path));
+    fprintf(stderr, "troupe train: the run is at %s", troupe_result_path(result));
+    say_way_on(is, result);
     return TOOL_FAILED;
 }
 
-static int end_of(const troupe_result *result)
+static int end_of(const settings *is, const troupe_result *result)
 {
     if (troupe_result_status(result) != TROUPE_OK)
-        return complain_of_run(result);
+        return complain_of_run(is, result);
     if (!troupe_result_stopped(result))
         return TOOL_DONE;
-    fprintf(stderr,
-            "troupe train: the run was stopped after report %d; it goes on with --resume --name "
-            "%s\n",
-            troupe_result_reports(result), last_part(troupe_result_path(result)));
+    fprintf(stderr, "troupe train: the run was stopped after report %d",
+            troupe_result_reports(result));
+    say_way_on(is, result);
     return TOOL_STOPPED;
 }
 
@@ -383,7 +391,7 @@ int tool_train(int argc, char **argv)
         return ends;
     }
     status = follow(job, &result);
-    ends = status == TROUPE_OK ? end_of(result) : complain_of(troupe_last_error()->text);
+    ends = status == TROUPE_OK ? end_of(&is, result) : complain_of(troupe_last_error()->text);
     troupe_result_free(&result);
     troupe_job_close(&job);
     (void)troupe_stop();

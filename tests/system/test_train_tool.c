@@ -25,6 +25,14 @@ static void expect_run(int expected, const char *wanted, const char *arguments)
                             arguments, status, expected, wanted);
 }
 
+// How a run that was made by expect_run goes on.
+static const char *way_on(const char *name)
+{
+    static char text[4096];
+    snprintf(text, sizeof text, "it goes on with --resume --name %s --storage %s\n", name, folder);
+    return text;
+}
+
 static char *read_file(const char *name)
 {
     char *path = support_path(folder, name), *text = support_read_file(path);
@@ -63,10 +71,10 @@ static void test_the_end_is_told_by_the_status(void **state)
     expect_run(1, "troupe train: rank 0 (pid ", "--quiet sh -c 'echo because >&2; exit 4'");
     assert_non_null(
         strstr(output, "sh exited with status 4, and last wrote to its errors: because"));
-    assert_non_null(strstr(output, "it goes on with --resume --name sh\n"));
+    assert_non_null(strstr(output, way_on("sh")));
     assert_null(strstr(output, "troupe_train("));
     expect_run(1, "there is no program 'no-such' in PATH", "-q no-such");
-    expect_run(3, "it goes on with --resume --name limited",
+    expect_run(3, way_on("limited"),
                "-q --name limited --time-limit 0.2 -- sh -c "
                "'while true; do echo \"{}\" >&3; read -r a <&3; case $a in *true,*) exit;; esac; "
                "sleep 0.01; done'");
