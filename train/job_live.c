@@ -117,14 +117,8 @@ troupe_status trp_job_live_read(trp_job *job, void *config)
 static bool is_unchanged(trp_json given, trp_json saved, const char *name)
 {
     trp_json a, b;
-    trp_buffer first = {0}, second = {0};
-    bool same = trp_json_member(given, name, &a) && trp_json_member(saved, name, &b) &&
-                trp_json_canonical(a, &first) == TROUPE_OK &&
-                trp_json_canonical(b, &second) == TROUPE_OK && !first.failed && !second.failed &&
-                first.size == second.size && memcmp(first.data, second.data, first.size) == 0;
-    trp_buffer_free(&first);
-    trp_buffer_free(&second);
-    return same;
+    return trp_json_member(given, name, &a) && trp_json_member(saved, name, &b) &&
+           trp_json_is_same(a, b);
 }
 
 // Takes up one wish of an earlier opening. What cannot be read any more, since the program has

@@ -273,6 +273,18 @@ static troupe_status look_at_end(trp_job *job)
     return TROUPE_OK;
 }
 
+// Who gives another config expects that something is done with it.
+static void warn_of_other_config(const trp_job *job, const trp_run_file *file)
+{
+    trp_json given = {job->config_json, strlen(job->config_json)};
+    if (!trp_json_is_same(given, file->config))
+        trp_log(TRP_WARN,
+                "the run %s has ended well, and is not run again with another config: its result "
+                "is that of the old one; a run of another name can start from its checkpoint "
+                "(.from)",
+                job->path);
+}
+
 // One that cannot be read is passed over when the run begins.
 static troupe_status note_newest(trp_job *job, int64_t newest)
 {
@@ -295,7 +307,9 @@ static troupe_status go_on(trp_job *job, const trp_run_file *file)
     TROUPE_TRY(check_trainer(job, &file->head));
     TROUPE_TRY(merge_options(job, file->head.options));
     TROUPE_TRY(look_at_end(job));
-    if (!job->opening.ended)
+    if (job->opening.ended)
+        warn_of_other_config(job, file);
+    else
         TROUPE_TRY(trp_run_check_data(job, &file->data));
     if (!job->opening.ended && job->options.from == NULL && file->head.from != NULL && newest < 0)
         return troupe_fail(TROUPE_INVALID,

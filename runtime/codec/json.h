@@ -60,4 +60,7 @@ troupe_status trp_json_read(const troupe_type *type, trp_json text, trp_arena *a
 // TROUPE_MALFORMED: a number that no double can be.
 troupe_status trp_json_canonical(trp_json value, trp_buffer *out);
 
+// Whether both have the same canonical form; false where there is no memory to compare them.
+bool trp_json_is_same(trp_json one, trp_json other);
+
 #endif

@@ -136,3 +136,14 @@ troupe_status trp_json_canonical(trp_json value, trp_buffer *out)
     TROUPE_TRY(write_canonical(value, out, 0));
     return out->failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a JSON text") : TROUPE_OK;
 }
+
+bool trp_json_is_same(trp_json one, trp_json other)
+{
+    trp_buffer first = {0}, second = {0};
+    bool same = trp_json_canonical(one, &first) == TROUPE_OK &&
+                trp_json_canonical(other, &second) == TROUPE_OK && first.size == second.size &&
+                memcmp(first.data, second.data, first.size) == 0;
+    trp_buffer_free(&first);
+    trp_buffer_free(&second);
+    return same;
+}

@@ -21,6 +21,7 @@ typedef struct plan {
     const char *name;
     int at, epochs, ranks;
     troupe_open open;
+    const char *log; // Where its errors go; NULL: with those of the test.
 } plan;
 
 static troupe_gate_answer kill_driver(void *user, troupe_job *job, const troupe_report_event *event,
@@ -77,6 +78,8 @@ static int run_driver(const plan *how)
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
+        if (how->log && !freopen(how->log, "w", stderr))
+            _exit(126);
         execl("/proc/self/exe", "test_resume", storage, how->name, at, epochs, ranks, open,
               (char *)NULL);
         _exit(127);
@@ -232,6 +235,29 @@ static void test_options_that_are_given_again_count(void **state)
     assert_null(strstr(text, storage)); // No absolute path.
     free(text);
     troupe_result_free(&result);
+}
+
+static void test_another_config_for_a_run_that_has_ended_is_warned_of(void **state)
+{
+    (void)state;
+    char *folder = support_directory_make(), *log = support_path(folder, "log");
+    plan how = {.name = "done", .ranks = 1, .epochs = 2, .open = TROUPE_OPEN_RESUME_OR_NEW};
+    how.log = log;
+    const char *warning = "has ended well, and is not run again with another config";
+    for (int i = 0; i < 3; i++) {
+        how.epochs = i < 2 ? 2 : 3;
+        assert_int_equal(run_driver(&how), TROUPE_OK);
+        char *text = support_read_file(log);
+        assert_non_null(text);
+        if ((strstr(text, warning) != NULL) != (i == 2))
+            support_fail_output(text, "time %d", i);
+        free(text);
+    }
+    char *text = run_text("done", "run.json");
+    assert_non_null(strstr(text, "\"epochs\": 2"));
+    free(text);
+    free(log);
+    support_directory_remove(folder);
 }
 
 // B06, B10
@@ -434,6 +460,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_two_drivers_of_one_run_are_one_too_many),
         cmocka_unit_test(test_a_failed_run_goes_on_as_its_error_says),
         cmocka_unit_test(test_options_that_are_given_again_count),
+        cmocka_unit_test(test_another_config_for_a_run_that_has_ended_is_warned_of),
         cmocka_unit_test(test_a_run_may_be_moved),
         cmocka_unit_test(test_what_is_in_the_way_is_said),
         cmocka_unit_test(test_another_trainer_needs_force),
