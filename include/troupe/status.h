@@ -126,9 +126,9 @@ TROUPE_UNUSED static inline troupe_status troupe_failed_(troupe_status status)
 }
 #define troupe_fail(...) troupe_failed_(troupe_fail(__VA_ARGS__))
 
-// Prints the failure with file and line to stderr and ends the process with EXIT_FAILURE (in a
-// worker process: that worker) unless `status` is TROUPE_OK. For examples, tests and small
-// programs.
+// Prints the failure with file, line and the beginning of the expression to stderr and ends the
+// process with EXIT_FAILURE (in a worker process: that worker) unless `status` is TROUPE_OK. For
+// examples, tests and small programs.
 TROUPE_API void troupe_must_at(troupe_status status, const char *expression, const char *file,
                                int line);
 #define troupe_must(expression) troupe_must_at((expression), #expression, __FILE__, __LINE__)

@@ -4,9 +4,12 @@
 #include <runtime/base/printable.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { EXPRESSION_MAX = 64 }; // Of what troupe_must shows of its expression.
 
 // The thread's last error. With all that the library keeps for a thread it has to fit into the
 // space that a program has for libraries which it loads late (about 1.6 KiB).
@@ -148,7 +151,10 @@ void troupe_must_at(troupe_status status, const char *expression, const char *fi
         return;
     // The last error belongs to this failure only if it says the same status.
     const char *sentence = last.status == status && last.text[0] ? last.text : NULL;
-    fprintf(stderr, "%s:%d: %s: %s: %s\n", file, line, expression, troupe_status_name(status),
+    // Of a call with many options the beginning says which one it is.
+    bool is_long = strlen(expression) > EXPRESSION_MAX;
+    fprintf(stderr, "%s:%d: %.*s%s: %s: %s\n", file, line, EXPRESSION_MAX, expression,
+            is_long ? "..." : "", troupe_status_name(status),
             sentence ? sentence : troupe_strerror(status));
     if (sentence && last.actor[0])
         fprintf(stderr, "    in actor %s, process %d%s%s\n", last.actor, last.process,

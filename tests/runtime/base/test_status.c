@@ -188,7 +188,7 @@ static void leave_with_seven(int status)
 }
 
 // Runs must in a child with stderr into `said`; returns the exit status.
-static int must_in_child(bool own_leave, char *said, size_t capacity)
+static int must_in_child(bool own_leave, const char *expression, char *said, size_t capacity)
 {
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -200,7 +200,7 @@ static int must_in_child(bool own_leave, char *said, size_t capacity)
             trp_leave_set(leave_with_seven);
         else
             trp_leave_set(_exit); // The test runner's own atexit functions are not this test's.
-        troupe_must_at(troupe_fail(TROUPE_NOT_FOUND, "no line %d", 9), "find(9)", "book.c", 12);
+        troupe_must_at(troupe_fail(TROUPE_NOT_FOUND, "no line %d", 9), expression, "book.c", 12);
         _exit(0);
     }
     close(ends[1]);
@@ -220,9 +220,15 @@ static void test_must_says_where_and_ends_the_process(void **state)
 {
     (void)state;
     char said[1024];
-    assert_int_equal(must_in_child(false, said, sizeof(said)), EXIT_FAILURE);
+    assert_int_equal(must_in_child(false, "find(9)", said, sizeof(said)), EXIT_FAILURE);
     assert_string_equal(said, "book.c:12: find(9): TROUPE_NOT_FOUND: no line 9\n");
-    assert_int_equal(must_in_child(true, said, sizeof(said)), 7);
+    assert_int_equal(must_in_child(true, "find(9)", said, sizeof(said)), 7);
+    (void)must_in_child(false,
+                        "find(in the first book of the second shelf, on the third page from the "
+                        "left, or where it fell)",
+                        said, sizeof(said));
+    assert_string_equal(said, "book.c:12: find(in the first book of the second shelf, on the third "
+                              "page fr...: TROUPE_NOT_FOUND: no line 9\n");
 }
 
 int main(void)
