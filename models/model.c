@@ -169,12 +169,10 @@ void *troupe_use_alloc(troupe_use *use, size_t size)
         (void)TRP_NULL(use);
         return NULL;
     }
-    if (TRP_IS_ABSURD(size, 1)) {
-        (void)TRP_ABSURD(size);
-        return NULL;
-    }
+    // A size that went below zero, as of a negative width, is told as it is: as too large a one.
+    bool is_possible = use->arena_ && !TRP_IS_ABSURD(size, 1);
     void *block =
-        use->arena_ ? trp_arena_alloc((trp_arena *)use->arena_, size + TRP_TENSOR_SLACK) : NULL;
+        is_possible ? trp_arena_alloc((trp_arena *)use->arena_, size + TRP_TENSOR_SLACK) : NULL;
     if (!block) {
         (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu bytes of a model", size);
         return NULL;

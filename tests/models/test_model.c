@@ -237,6 +237,9 @@ static void test_a_setup_that_fails_leaves_nothing(void **state)
                 "setup: no such layer");
     assert_null(instance);
     assert_string_equal(trace, "before_setup setup "); // No deinit of what was not set up.
+    assert_said(troupe_model_open(net, NULL, "{\"hidden\": -3}", &instance), TROUPE_NO_MEMORY,
+                "setup: no memory for 18446744073709551568 bytes of a model");
+    assert_null(instance);
     assert_int_equal(troupe_model_open(net, "/no/such", NULL, &instance), TROUPE_NOT_FOUND);
     assert_null(instance);
 }
