@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <runtime/base/error.h>
+#include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <stdio.h>
@@ -318,6 +319,11 @@ static troupe_status plan(troupe_rank *me, const void *config, troupe_plan *plan
     plan->epoch = it->begins.epoch;
     // With a larger batch, or fewer rows, an epoch has fewer batches than it had.
     plan->batch = it->begins.batch < plan->batches ? it->begins.batch : plan->batches;
+    if (plan->epoch >= plan->epochs && me->rank == 0)
+        trp_log(TRP_WARN,
+                "nothing is left to train of model '%s': %" PRId64 " of %" PRId64
+                " epochs are done in the checkpoint; %s.epochs counts those, too",
+                it->model->table->name, it->begins.epoch, plan->epochs, it->model->fitting->name);
     return TROUPE_OK;
 }
 

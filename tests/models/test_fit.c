@@ -341,6 +341,19 @@ static void test_a_run_goes_on_after_its_end(void **state)
     weights_of(troupe_result_checkpoint(result), 2, parts);
     assert_memory_equal(whole, parts, sizeof whole);
     troupe_result_free(&result);
+
+    // With the epochs that the checkpoint has done nothing is left, which the run says.
+    troupe_must(troupe_train(curve, &config, &result, .storage = storage, .from = from,
+                             .name = "nothing_left", .data = troupe_data_with(points, &source)));
+    assert_int_equal(troupe_result_reports(result), 0);
+    troupe_result_free(&result);
+    char *log = support_path(storage, "nothing_left/log/rank_00000.log");
+    char *text = support_read_file(log);
+    assert_non_null(text);
+    if (!strstr(text, "nothing is left to train of model 'curve': 5 of 5 epochs are done"))
+        support_fail_output(text, "it does not say that nothing is left");
+    free(text);
+    free(log);
 }
 
 static void test_a_run_in_memory_goes_on(void **state)
