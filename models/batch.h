@@ -14,4 +14,8 @@ struct troupe_columns {
     const trp_column *items;
 };
 
+// Whether `rows` are of the type of `like` and of its dimensions behind the first one (0: any).
+// TROUPE_WRONG_TYPE: the text has both: "float32[3,2] where float32[?,4] was expected".
+troupe_status trp_rows_check(const troupe_tensor *rows, const troupe_tensor *like);
+
 #endif

@@ -2,6 +2,7 @@
 // and ended.
 #include <models/model.h>
 
+#include <models/batch.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/options_take.h>
@@ -215,21 +216,13 @@ static troupe_status check_input(const troupe_model *table, const troupe_tensor 
     const troupe_input *row = table->input;
     if (row->dtype == TROUPE_DTYPE_NONE)
         return troupe_tensor_check(x, TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY);
-    troupe_tensor expected = {.dtype = row->dtype, .ndim = row->ndim + 1};
-    TROUPE_TRY(troupe_tensor_check(x, TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY));
-    bool fits = x->dtype == row->dtype && x->ndim == row->ndim + 1;
-    for (uint32_t i = 0; i < row->ndim; i++)
-        fits = fits && (row->shape[i] == 0 || x->shape[i + 1] == row->shape[i]);
-    if (fits)
-        return TROUPE_OK;
-    char found[TRP_TENSOR_TEXT], wanted[TRP_TENSOR_TEXT];
-    size_t used =
-        (size_t)snprintf(wanted, sizeof wanted, "%s[?", troupe_dtype_text(expected.dtype));
-    for (uint32_t i = 0; i < row->ndim && used < sizeof wanted; i++)
-        used += (size_t)snprintf(wanted + used, sizeof wanted - used, row->shape[i] ? ",%zu" : ",?",
-                                 row->shape[i]);
-    return troupe_fail(TROUPE_WRONG_TYPE, "the input of model '%s' is %s where %s] was expected",
-                       table->name, trp_tensor_text(x, found), wanted);
+    troupe_tensor like = {.dtype = row->dtype, .ndim = row->ndim + 1};
+    memcpy(like.shape + 1, row->shape, row->ndim * sizeof *row->shape);
+    troupe_status status = trp_rows_check(x, &like);
+    if (status != TROUPE_WRONG_TYPE)
+        return status;
+    return troupe_fail(status, "the input of model '%s' is %s", table->name,
+                       troupe_last_error()->text);
 }
 
 troupe_status troupe_model_forward_with(troupe_instance *instance, const troupe_tensor *x,

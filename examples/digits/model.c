@@ -102,11 +102,9 @@ static troupe_status fetch(reader *self, const troupe_batch *batch, network_batc
 {
     troupe_tensor images, labels, scaled;
     const convolution *front = &self->net.front;
-    TROUPE_TRY(troupe_column(batch, "image", TROUPE_UINT8, 3, &images));
+    TROUPE_TRY(
+        troupe_column_of(batch, "image", &images, TROUPE_UINT8, front->height, front->width));
     TROUPE_TRY(troupe_column(batch, "digit", TROUPE_UINT8, 1, &labels));
-    if (images.shape[1] != front->height || images.shape[2] != front->width)
-        return troupe_fail(TROUPE_WRONG_TYPE, "images of %zu x %zu pixels, must be %zu x %zu",
-                           images.shape[2], images.shape[1], front->width, front->height);
     TROUPE_TRY(reader_preprocess(self, &images, &scaled));
     TROUPE_TRY(network_batch_init(work, &self->net, batch->rows));
     memcpy(work->pixels, scaled.data, troupe_tensor_count(&scaled) * sizeof *work->pixels);

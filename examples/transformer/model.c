@@ -121,10 +121,7 @@ static troupe_status open_gradients(transformer *self, troupe_rank *me)
 troupe_status transformer_train_step(transformer *self, troupe_rank *me, const troupe_batch *batch)
 {
     troupe_tensor text;
-    TROUPE_TRY(troupe_column(batch, "text", TROUPE_UINT16, 2, &text));
-    if (text.shape[1] != self->shape.context + 1)
-        return troupe_fail(TROUPE_INVALID, "a row has %zu characters, must have %zu", text.shape[1],
-                           self->shape.context + 1);
+    TROUPE_TRY(troupe_column_of(batch, "text", &text, TROUPE_UINT16, self->shape.context + 1));
     TROUPE_TRY(check_text(&text));
 
     size_t places = batch->rows * self->shape.context;

@@ -81,7 +81,7 @@ enum {
 // "rooms, age", TROUPE_FLOAT32). "a..b" are the fields from a to b, NULL all. The first line has
 // their names. Each record is a row; empty lines are none; an empty field, or one that is no
 // number, is TROUPE_MALFORMED with line and field. Options: .separator, .no_header. May be packed
-// by gzip.
+// by gzip. A set has all records of its files: those to validate with are in a file of their own.
 #define troupe_from_csv(...) TROUPE_FROM_CSV_OF_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_FROM_CSV_OF_(column_, path_, fields_, dtype_, ...)                                  \
     TROUPE_FROM_(CSV, .column = (column_), .path = (path_), .name = (fields_), .dtype = (dtype_),  \
@@ -163,13 +163,24 @@ typedef struct troupe_batch {
 } troupe_batch;
 
 // Sets *column to the batch's column of that name: its first dimension is batch->rows, its elements
-// are borrowed from the batch. Type and dimensions are checked as by troupe_tensor_check, and the
-// text of TROUPE_WRONG_TYPE has the column's name and both. TROUPE_NOT_FOUND lists the columns that
-// there are.
+// are borrowed from the batch. Type and number of dimensions are checked as by troupe_tensor_check,
+// and the text of TROUPE_WRONG_TYPE has the column's name and both. TROUPE_NOT_FOUND lists the
+// columns that there are.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_column(const troupe_batch *batch,
                                                                 const char *name,
                                                                 troupe_dtype dtype, int ndim,
                                                                 troupe_tensor *column);
+
+// The same where the dimensions of a row are known, which are compared too (0: any). `like` has
+// them behind the first one, and the type (TROUPE_DTYPE_NONE: any); its data are ignored.
+// troupe_column_of(batch, "image", &images, TROUPE_UINT8, 28, 28): rows of 28 by 28. TROUPE_INVALID
+// also: `like` has not 1 to 8 dimensions.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_column_like(const troupe_batch *batch,
+                                                                     const char *name,
+                                                                     const troupe_tensor *like,
+                                                                     troupe_tensor *column);
+#define troupe_column_of(batch, name, column, dtype, ...)                                          \
+    troupe_column_like((batch), (name), &troupe_tensor_of((dtype), NULL, 0, __VA_ARGS__), (column))
 
 typedef struct troupe_batches_options {
     size_t size;   // sizeof(troupe_batches_options): the macro sets it.

@@ -241,6 +241,10 @@ static void test_values(void **state)
     REFUSED(troupe_column, (NULL, "x", TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY, &column), "batch");
     REFUSED(troupe_column, (&batch, NULL, TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY, &column), "name");
     REFUSED(troupe_column, (&batch, "x", TROUPE_DTYPE_NONE, TROUPE_DIMS_ANY, NULL), "column");
+    REFUSED(troupe_column_like, (NULL, "x", &column, &column), "batch");
+    REFUSED(troupe_column_like, (&batch, NULL, &column, &column), "name");
+    REFUSED(troupe_column_like, (&batch, "x", NULL, &column), "like");
+    REFUSED(troupe_column_like, (&batch, "x", &column, NULL), "column");
     troupe_instance *no_instance = NULL;
     troupe_use no_use = {.world = 1};
     REFUSED(troupe_model_register, (NULL), "model");
