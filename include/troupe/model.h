@@ -125,8 +125,9 @@ typedef struct troupe_model {
 //                   troupe_status (net *, troupe_rank *me, const troupe_batch *batch): one step
 //                   with this rank's rows of the batch, which may be none, where others have some:
 //                   all ranks make equally many steps. So ranks may meet in it. troupe_note says
-//                   what is measured. Gradients are the model's: averaged over ranks, so that all
-//                   hold the same weights
+//                   what is measured. Gradients are the model's: it averages them over the ranks,
+//                   so that all hold the same weights: by troupe_allreduce, or by gradients.h,
+//                   opened in the first before_epoch, since setup has no rank
 //     .before_setup as setup, before it
 //     .before_epoch, .after_epoch
 //                   troupe_status (net *, troupe_rank *me): me->epoch is the epoch. The second
@@ -156,10 +157,12 @@ typedef struct troupe_model {
 // troupe_checkpoint_due says so, and at the end of the last epoch. Memory of troupe_arena_alloc is
 // freed at each batch's end. A run that goes on does so with the step after that of its newest
 // checkpoint, to the bit, as long as what a step does depends on the state, the batch and the
-// config alone. A report's metrics are those that were noted since the last one, "epoch" (how many
+// config alone; a new run with .from begins there too, and .epochs counts what the checkpoint has
+// done. A report's metrics are those that were noted since the last one, "epoch" (how many
 // are done, with a fraction within one) and "data_wait_s" (seconds that steps waited for their
 // batches, on the rank that waited longest). Its source is "train_step", or "validate_step" where
-// it has metrics of that, too: their names begin with "val_".
+// it has metrics of that, too: what it notes as "loss" is "val_loss". All ranks validate all rows
+// of "valid", unless its setup says TROUPE_SPLIT: the means are the same.
 #define TROUPE_MODEL(...) TROUPE_MODEL_(__VA_ARGS__, .unused_ = 0)
 
 // The config that a model's .defaults say: a value, to be changed and given to a run.

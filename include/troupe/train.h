@@ -458,7 +458,8 @@ typedef enum troupe_open {
     TROUPE_OPEN_NEW,
     // The run of that name, which must be there, goes on after its newest checkpoint: after a stop,
     // a failure, or the death of its driver. Options that are left out are those that it was made
-    // with; a run that has ended well is not started again and gives its result.
+    // with; the config is the one given now, in which modified live members keep their values if it
+    // says of them what it said before. A run that has ended well just gives its result.
     TROUPE_OPEN_RESUME,
     // The one if there is a run of that name, else the other: what a program says that is to be
     // started again until it is done.
@@ -515,8 +516,7 @@ typedef struct troupe_train_options {
     // Best checkpoints to keep; default: all. The latest is always kept too. TROUPE_NONE: no
     // checkpoint is written to disk; troupe_save keeps the newest state in memory.
     int keep;
-    // Metric that ranks checkpoints; default: the newest is the best. One of a report without it is
-    // worse than all that have it.
+    // Metric that ranks checkpoints, those without it last; default: the newest is the best.
     const char *keep_metric;
     troupe_goal keep_goal; // Required with keep_metric.
     // How often the group is restarted after it lost a worker; default 0; TROUPE_FOREVER: always.
