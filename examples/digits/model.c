@@ -112,18 +112,21 @@ static troupe_status fetch(reader *self, const troupe_batch *batch, network_batc
     return TROUPE_OK;
 }
 
-// Each image of each batch has a die of its own, so that a run that goes on moves it likewise.
-static void nudge(const reader *self, const troupe_rank *me, const troupe_batch *batch,
-                  network_batch *work)
+// How an image is moved follows from the seed, the epoch and its row: so it is the same in a run
+// that goes on, and on any number of workers.
+static troupe_status nudge(const reader *self, const troupe_batch *batch, network_batch *work)
 {
     const digits shape = {.width = self->net.front.width,
                           .height = self->net.front.height,
                           .inputs = self->net.front.width * self->net.front.height};
-    uint64_t random = self->config->fitting.seed + ((uint64_t)batch->epoch << 40) +
-                      ((uint64_t)batch->number << 20) + (uint64_t)me->rank;
-    random = random_next(&random);
-    for (size_t i = 0; i < batch->rows; i++)
+    troupe_tensor rows;
+    TROUPE_TRY(troupe_column(batch, "row", TROUPE_INT64, 1, &rows));
+    for (size_t i = 0; i < batch->rows; i++) {
+        uint64_t random = self->config->fitting.seed + ((uint64_t)batch->epoch << 40) +
+                          (uint64_t)((const int64_t *)rows.data)[i];
         digits_nudge(&shape, work->pixels + i * shape.inputs, random_next(&random));
+    }
+    return TROUPE_OK;
 }
 
 troupe_status reader_train_step(reader *self, troupe_rank *me, const troupe_batch *batch)
@@ -132,7 +135,7 @@ troupe_status reader_train_step(reader *self, troupe_rank *me, const troupe_batc
     network *net = &self->net;
     network_batch work;
     TROUPE_TRY(fetch(self, batch, &work));
-    nudge(self, me, batch, &work);
+    TROUPE_TRY(nudge(self, batch, &work));
     troupe_note(me, "loss", (double)network_gradient(net, &work, batch->rows, self->gradient));
 
     self->gradient[net->count] = (float)batch->rows;
