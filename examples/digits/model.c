@@ -1,5 +1,5 @@
-// model.c: every worker holds the same network and a share of every batch. Gradients are summed
-// over the workers and each takes the same step; the sum has the same bits on all of them, so the
+// model.c: every worker holds the same network and a share of every batch. Gradients are averaged
+// over the workers and each takes the same step; the mean has the same bits on all of them, so the
 // networks never drift apart and no rank has to send weights around.
 #include "model.h"
 
@@ -44,7 +44,7 @@ troupe_status reader_setup(reader *self, const reader_config *config, troupe_use
     float *weights = troupe_use_alloc(use, count * sizeof *weights);
     self->config = config;
     self->velocity = troupe_use_alloc(use, count * sizeof *self->velocity);
-    self->gradient = troupe_use_alloc(use, (count + 1) * sizeof *self->gradient);
+    self->gradient = troupe_use_alloc(use, count * sizeof *self->gradient);
     if (!weights || !self->velocity || !self->gradient)
         return TROUPE_NO_MEMORY;
     network_init(&self->net, &shape, weights, &random);
@@ -136,12 +136,15 @@ troupe_status reader_train_step(reader *self, troupe_rank *me, const troupe_batc
     network_batch work;
     TROUPE_TRY(fetch(self, batch, &work));
     TROUPE_TRY(nudge(self, batch, &work));
+    if (!self->averaged) { // In the first step.
+        self->averaged = troupe_gradients_open(me);
+        TROUPE_TRY(troupe_gradients_add(self->averaged, "network", net->weights, self->gradient,
+                                        net->count));
+    }
+    TROUPE_TRY(troupe_gradients_begin(self->averaged, batch->rows));
     troupe_note(me, "loss", (double)network_gradient(net, &work, batch->rows, self->gradient));
+    TROUPE_TRY(troupe_gradients_average(self->averaged));
 
-    self->gradient[net->count] = (float)batch->rows;
-    TROUPE_TRY(troupe_allreduce(me, self->gradient, net->count + 1, TROUPE_SUM));
-    for (size_t i = 0; i < net->count; i++)
-        self->gradient[i] /= self->gradient[net->count];
     double rate = config->rate * (1 - (double)me->epoch / (double)config->fitting.epochs);
     network_step(net, self->gradient, self->velocity,
                  (network_pace){(float)rate, (float)config->momentum, (float)config->weight_decay});

@@ -25,7 +25,8 @@ typedef struct reader {
     const reader_config *config;
     network net;
     float *velocity; // Of the descent with momentum.
-    float *gradient; // One more than the network's weights: the last is the rows.
+    float *gradient;
+    troupe_gradients *averaged; // What averages it over the workers; NULL until the first step.
 } reader;
 
 // What trials are compared by: the share of the validation set that a network reads right.

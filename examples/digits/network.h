@@ -3,8 +3,8 @@
 //
 //     pixels -> (convolution ->) affine -> ReLU (hidden) -> affine -> softmax (10) -> cross-entropy
 //
-// All parameters lie in one array of floats, so that one allreduce sums a gradient over the workers
-// and one array of a checkpoint holds the network.
+// All parameters lie in one array of floats: one gradient is averaged over the workers, and one
+// array of a checkpoint holds the network.
 #ifndef DIGITS_NETWORK_H
 #define DIGITS_NETWORK_H
 
