@@ -51,7 +51,7 @@ struct troupe_batches {
     bool shuffle, begun;
     int64_t epoch;
     trp_permutation order;
-    uint16_t *order_table; // NULL: it has none.
+    trp_permutation_table *order_table; // Of a shuffle.
     double waited_s;
     slot *slots;
     int64_t slot_count;
@@ -244,17 +244,6 @@ static void *make_ahead(void *user)
     return NULL;
 }
 
-static troupe_status make_order_table(const char *key, troupe_batches *batches)
-{
-    trp_permutation like = trp_permutation_make((uint64_t)batches->all, 0, 0);
-    size_t size = trp_permutation_table_size(&like);
-    if (size == 0)
-        return TROUPE_OK;
-    batches->order_table =
-        (uint16_t *)trp_arena_alloc(&batches->arena, size * sizeof *batches->order_table);
-    return batches->order_table ? TROUPE_OK : no_memory(key);
-}
-
 static troupe_status start_thread(troupe_batches *batches)
 {
     TROUPE_TRY(trp_thread_start(&batches->thread, "trp-batches", make_ahead, batches));
@@ -287,7 +276,10 @@ static troupe_status fill(const char *key, troupe_ref set, int64_t rows, trp_div
         return no_memory(key);
     TROUPE_TRY(make_slots(key, lent, batches));
     if (batches->shuffle)
-        TROUPE_TRY(make_order_table(key, batches));
+        batches->order_table =
+            (trp_permutation_table *)trp_arena_alloc(&batches->arena, sizeof *batches->order_table);
+    if (batches->shuffle && !batches->order_table)
+        return no_memory(key);
     return ahead > 0 ? start_thread(batches) : TROUPE_OK;
 }
 
@@ -367,11 +359,11 @@ troupe_status troupe_batches_begin(troupe_batches *batches, int64_t epoch, int64
     while (batches->filling)
         pthread_cond_wait(&batches->changed, &batches->lock);
     batches->epoch = epoch;
-    if (batches->shuffle)
+    if (batches->shuffle) {
         batches->order =
             trp_permutation_make((uint64_t)batches->all, batches->seed, (uint64_t)epoch);
-    if (batches->order_table)
-        trp_permutation_tabulate(&batches->order, batches->order_table);
+        (void)trp_permutation_tabulate(&batches->order, batches->order_table);
+    }
     batches->made = batches->taken = first;
     batches->begun = true;
     pthread_cond_broadcast(&batches->changed);

@@ -2,9 +2,8 @@
 #include <models/permutation.h>
 
 // For small counts, too: a network over very few bits has too few permutations to choose from, and
-// walking through a larger one costs little. A half of a permutation that has tables has at most
-// TABLE_BITS, so that they stay in a CPU's own cache. A range is computed in pieces.
-enum { BITS_MIN = 8, TABLE_BITS = 12, PIECE = 256 };
+// walking through a larger one costs little. A range is computed in pieces.
+enum { BITS_MIN = 8, PIECE = 256 };
 
 // The finaliser of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
 // Generators", OOPSLA 2014).
@@ -43,20 +42,17 @@ trp_permutation trp_permutation_make(uint64_t count, uint64_t seed, uint64_t epo
     return made;
 }
 
-size_t trp_permutation_table_size(const trp_permutation *permutation)
+bool trp_permutation_tabulate(trp_permutation *permutation, trp_permutation_table *table)
 {
-    return permutation->low <= TABLE_BITS ? (size_t)TRP_PERMUTATION_ROUNDS << permutation->low : 0;
-}
-
-void trp_permutation_tabulate(trp_permutation *permutation, uint16_t *table)
-{
+    if (permutation->low > TRP_PERMUTATION_TABLE_BITS)
+        return false;
     for (int i = 0; i < TRP_PERMUTATION_ROUNDS; i++) {
         uint64_t mask = mask_of(i % 2 ? permutation->low : permutation->high);
-        uint16_t *round = table + ((size_t)i << permutation->low);
         for (uint64_t half = 0; half <= mask_of(permutation->low); half++)
-            round[half] = (uint16_t)(fold(half, permutation->keys[i]) & mask);
+            table->rounds[i][half] = (uint16_t)(fold(half, permutation->keys[i]) & mask);
     }
     permutation->table = table;
+    return true;
 }
 
 // All rounds once: the number may be outside the count.
@@ -64,11 +60,10 @@ static inline uint64_t permute(const trp_permutation *permutation, uint64_t plac
 {
     uint64_t high = place >> permutation->low, low = place & mask_of(permutation->low);
     if (permutation->table) {
-        const uint16_t *round = permutation->table;
-        size_t size = (size_t)1 << permutation->low;
-        for (int i = 0; i < TRP_PERMUTATION_ROUNDS; i += 2, round += 2 * size) {
-            high ^= round[low];
-            low ^= round[size + high];
+        const uint16_t(*round)[1 << TRP_PERMUTATION_TABLE_BITS] = permutation->table->rounds;
+        for (int i = 0; i < TRP_PERMUTATION_ROUNDS; i += 2, round += 2) {
+            high ^= round[0][low];
+            low ^= round[1][high];
         }
     } else {
         for (int i = 0; i < TRP_PERMUTATION_ROUNDS; i += 2) {

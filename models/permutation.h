@@ -9,16 +9,26 @@
 #ifndef TRP_MODELS_PERMUTATION_H
 #define TRP_MODELS_PERMUTATION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TRP_PERMUTATION_ROUNDS = 8 }; // Even.
+enum {
+    TRP_PERMUTATION_ROUNDS = 8, // Even.
+    TRP_PERMUTATION_TABLE_BITS = 12,
+};
+
+// What each round does to one half, for each value of the other half: it stays in a CPU's own
+// cache.
+typedef struct trp_permutation_table {
+    uint16_t rounds[TRP_PERMUTATION_ROUNDS][1 << TRP_PERMUTATION_TABLE_BITS];
+} trp_permutation_table;
 
 typedef struct trp_permutation {
     uint64_t count;
     int high, low; // Bits of the two halves.
     uint64_t keys[TRP_PERMUTATION_ROUNDS];
-    const uint16_t *table; // NULL: there is none.
+    const trp_permutation_table *table; // NULL: there is none.
 } trp_permutation;
 
 // Of 0 to count - 1; at most 2^62.
@@ -28,10 +38,8 @@ trp_permutation trp_permutation_make(uint64_t count, uint64_t seed, uint64_t epo
 void trp_permutation_range(const trp_permutation *permutation, uint64_t first, size_t count,
                            int64_t *numbers);
 
-// What each round does to each half, in a table of so many numbers: the same permutation, several
-// times as fast. Its size grows as the square root of the count; 0: with so large a count a table
-// is no gain. It depends on the count alone. `table` is lent to the permutation.
-size_t trp_permutation_table_size(const trp_permutation *permutation);
-void trp_permutation_tabulate(trp_permutation *permutation, uint16_t *table);
+// Fills a table and lends it to the permutation, which stays the same and is computed several times
+// as fast. False: the halves of so large a count (above 2^24) have more bits than a table.
+bool trp_permutation_tabulate(trp_permutation *permutation, trp_permutation_table *table);
 
 #endif

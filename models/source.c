@@ -121,25 +121,12 @@ static inline void gather_small(const trp_feed *feed, const int64_t *order, size
         memcpy(to + i * size, feed->rows + (size_t)order[i] * feed->stride, size);
 }
 
-// Whether each row lies behind the one before it.
-static bool is_run(const trp_feed *feed, const int64_t *order, size_t rows)
-{
-    if (feed->stride != feed->row_bytes)
-        return false;
-    for (size_t i = 1; i < rows; i++)
-        if (order[i] != order[0] + (int64_t)i)
-            return false;
-    return rows > 0;
-}
-
 troupe_status trp_feed_gather(const trp_feed *feed, const int64_t *order, size_t rows, void *out)
 {
     unsigned char *to = (unsigned char *)out;
     if (!feed->rows)
         return generate(feed, order, rows, to);
-    if (is_run(feed, order, rows))
-        memcpy(to, feed->rows + (size_t)order[0] * feed->stride, rows * feed->row_bytes);
-    else if (feed->row_bytes == 1)
+    if (feed->row_bytes == 1)
         gather_small(feed, order, rows, 1, to);
     else if (feed->row_bytes == 4)
         gather_small(feed, order, rows, 4, to);

@@ -22,7 +22,7 @@ static void test_a_permutation_has_each_number_once(void **state)
     static const uint64_t counts[] = {1, 2, 3, 10, 255, 256, 257, 1000, 65537};
     static bool seen[65537];
     static int64_t numbers[65537], again[65537];
-    static uint16_t table[65537];
+    static trp_permutation_table table;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         size_t count = counts[i];
         memset(seen, 0, sizeof seen);
@@ -33,8 +33,7 @@ static void test_a_permutation_has_each_number_once(void **state)
             assert_false(seen[numbers[place]]);
             seen[numbers[place]] = true;
         }
-        assert_in_range(trp_permutation_table_size(&order), 1, sizeof table / sizeof *table);
-        trp_permutation_tabulate(&order, table);
+        assert_true(trp_permutation_tabulate(&order, &table));
         for (size_t place = 0; place < count; place += 7)
             trp_permutation_range(&order, place, count - place < 7 ? count - place : 7,
                                   again + place);
@@ -43,7 +42,12 @@ static void test_a_permutation_has_each_number_once(void **state)
     trp_permutation vast = trp_permutation_make((uint64_t)1 << 62, 7, 0);
     trp_permutation_range(&vast, 1, 1, numbers);
     assert_true((uint64_t)numbers[0] < (uint64_t)1 << 62);
-    assert_int_equal(trp_permutation_table_size(&vast), 0);
+    assert_false(trp_permutation_tabulate(&vast, &table));
+    trp_permutation largest = trp_permutation_make((uint64_t)1 << 24, 7, 0);
+    trp_permutation_range(&largest, (1 << 24) - 1000, 1000, numbers);
+    assert_true(trp_permutation_tabulate(&largest, &table));
+    trp_permutation_range(&largest, (1 << 24) - 1000, 1000, again);
+    assert_memory_equal(again, numbers, 1000 * sizeof *numbers);
 }
 
 // A run that goes on with a later library has the rows in the order that it had.
