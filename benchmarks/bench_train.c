@@ -21,7 +21,8 @@
 // train.checkpoint.<bytes>: the time of a save and its report, as a share of what write and fsync
 // of as many bytes take in the same process; between two saves it computes for twice that long.
 // train.data.<source>: how fast shuffled batches are made of a source, by one thread, in its own
-// time on a CPU; the peer copies the same rows by memcpy, in an order that it knows before.
+// time on a CPU; the peer gathers the same rows in an order that it knows before. .windows,
+// .unaligned: batches in the order of the set that are copied, beside memcpy of as many bytes.
 // train.allreduce.<staged|inplace>.<bytes>: a sum of floats over two ranks, in private memory or in
 // that of troupe_shared_alloc, beside Open MPI and Gloo. limit.allreduce.inplace.<bytes>: what two
 // processes do with one mapping, the widest vectors and a spinning barrier.

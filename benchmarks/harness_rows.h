@@ -24,8 +24,8 @@ int bench_rows_close(void);
 // quick run leaves Ray out, which takes most of a minute to start and to end.
 void bench_ray(const char *const *rows, size_t count, const char *seconds);
 
-// Rows of batches, "train.data.<source>", beside memcpy of the same rows: measure/data measures
-// them, and leaves what they are made of in the folder.
+// Rows of batches, "train.data.<source>", beside gathering of the same rows in a known order, or
+// memcpy: measure/data measures them, and leaves what they are made of in the folder.
 void bench_data(const char *folder);
 
 // Rows "train.allreduce.<staged|inplace>.<bytes>", beside Open MPI, Gloo and what shared memory can

@@ -3,11 +3,14 @@
 //     data <folder> <seconds> [source...]
 //
 // Prints for each source, in GB/s, "<source> <rate>": a run's only rank goes through epochs of
-// shuffled batches, without a thread, and in turns with that it copies the same rows by memcpy, in
-// an order that it knows before ("<source>.memcpy <rate>") and in that of the set with one call a
-// batch ("<source>.inorder <rate>"). Then, but for the generator, "<source>.view <us>": the time of
-// a batch in the order of the set, which is lent. What the sources are made of goes to the folder,
-// and what CSV takes to be read to stderr.
+// batches, without a thread, which are shuffled, but for those of "windows", which overlap in their
+// file, and "unaligned", whose elements lie at odd addresses: they come in the order of the set,
+// and cannot be lent. In turns with that it copies as many bytes in the order of the set with one
+// memcpy a batch ("<source>.inorder <rate>") and, if it is shuffled, gathers the same rows in an
+// order that it knows before, by memcpy alone and with its own prefetches, of which the faster
+// counts ("<source>.gather <rate>"). Then, if its batches can be lent, "<source>.view <us>": the
+// time of a batch in the order of the set. What the sources are made of goes to the folder, and
+// what CSV takes to be read to stderr.
 #include <harness.h>
 
 #include <stdlib.h>
@@ -24,17 +27,26 @@ enum {
     WINDOWS = 20000,
     LINES = 100000,
     FIELDS = 16,
-    SOURCES_MAX = 6,
+    SOURCES_MAX = 8,
+    AHEAD = 4, // Rows that are asked for before they are copied, so many bytes of each.
+    ASKED = 1024,
+    LINE = 64,
 };
 
-static const char *const sources[SOURCES_MAX] = {"tensor",      "idx",    "csv",
-                                                 "safetensors", "tokens", "generator"};
+static const struct {
+    const char *name;
+    bool shuffled, lent;
+} sources[SOURCES_MAX] = {
+    {"tensor", true, true},      {"idx", true, true},         {"csv", true, true},
+    {"safetensors", true, true}, {"tokens", true, true},      {"generator", true, false},
+    {"windows", false, false},   {"unaligned", false, false},
+};
 
 TROUPE_STRUCT(places, (troupe_text, folder));
 TROUPE_STRUCT(pattern, (int, first));
-TROUPE_STRUCT(rates, (double, ours, 6), (double, copies, 6), (double, inorder, 6),
-              (double, view_us, 6));
-TROUPE_STRUCT(settings, (double, seconds), (bool, wanted, 6));
+TROUPE_STRUCT(rates, (double, ours, 8), (double, gathers, 8), (double, inorder, 8),
+              (double, view_us, 8));
+TROUPE_STRUCT(settings, (double, seconds), (bool, wanted, 8));
 
 static float pixels[PIXELS];
 
@@ -63,12 +75,25 @@ static void write_file(FILE *file, const void *data, size_t size)
         bench_die("data: cannot write a file");
 }
 
+// `skipped` bytes, and then the tokens.
+static void make_tokens(const char *folder, const char *name, size_t skipped)
+{
+    static uint16_t window[TOKENS];
+    char path[512];
+    FILE *file = make_file(folder, name, path, sizeof path);
+    write_file(file, "?", skipped);
+    for (int i = 0; i < WINDOWS; i++) {
+        window[i % TOKENS] = (uint16_t)i;
+        write_file(file, window, sizeof window);
+    }
+    fclose(file);
+}
+
 static void make_files(const char *folder)
 {
     static const unsigned char head[] = {0, 0, 8, 3,  0, 0, IMAGES >> 8, IMAGES & 255,
                                          0, 0, 0, 28, 0, 0, 0,           28};
     static unsigned char image[PIXELS];
-    static uint16_t window[TOKENS];
     char path[512];
     FILE *file = make_file(folder, "it.idx", path, sizeof path);
     write_file(file, head, sizeof head);
@@ -77,12 +102,8 @@ static void make_files(const char *folder)
         write_file(file, image, sizeof image);
     }
     fclose(file);
-    file = make_file(folder, "it.tokens", path, sizeof path);
-    for (int i = 0; i < WINDOWS; i++) {
-        window[i % TOKENS] = (uint16_t)i;
-        write_file(file, window, sizeof window);
-    }
-    fclose(file);
+    make_tokens(folder, "it.tokens", 0);
+    make_tokens(folder, "odd.tokens", 1);
     file = make_file(folder, "it.csv", path, sizeof path);
     for (int i = 0; i < LINES; i++)
         for (int j = 0; j < FIELDS; j++)
@@ -112,11 +133,12 @@ static troupe_status name_tensor(troupe_data *data)
 
 static troupe_status name_sources(troupe_data *data, const places *source)
 {
-    char idx[512], csv[512], weights[512], tokens[512];
+    char idx[512], csv[512], weights[512], tokens[512], odd[512];
     snprintf(idx, sizeof idx, "%s/it.idx", source->folder);
     snprintf(csv, sizeof csv, "%s/it.csv", source->folder);
     snprintf(weights, sizeof weights, "%s/it.safetensors", source->folder);
     snprintf(tokens, sizeof tokens, "%s/it.tokens", source->folder);
+    snprintf(odd, sizeof odd, "%s/odd.tokens", source->folder);
     TROUPE_TRY(name_tensor(data));
     TROUPE_TRY(troupe_data_columns(data, "idx", TROUPE_WHOLE, troupe_from_idx("x", idx)));
     int64_t began = bench_now_ns();
@@ -129,6 +151,12 @@ static troupe_status name_sources(troupe_data *data, const places *source)
                                    troupe_from_safetensors("x", weights, "x")));
     TROUPE_TRY(troupe_data_columns(data, "tokens", TROUPE_WHOLE,
                                    troupe_from_tokens("x", tokens, TROUPE_UINT16, TOKENS)));
+    TROUPE_TRY(troupe_data_columns(
+        data, "windows", TROUPE_WHOLE,
+        troupe_from_tokens("x", tokens, TROUPE_UINT16, TOKENS + 1, .stride = TOKENS)));
+    TROUPE_TRY(
+        troupe_data_columns(data, "unaligned", TROUPE_WHOLE,
+                            troupe_from_tokens("x", odd, TROUPE_UINT16, TOKENS, .skip_bytes = 1)));
     return troupe_data_columns(
         data, "generator", TROUPE_WHOLE,
         troupe_from_generator("x", pattern, &(pattern){1}, TROUPE_FLOAT32, WIDE, PIXELS));
@@ -168,7 +196,7 @@ static troupe_status walk(troupe_batches *batches, int64_t epoch, size_t *bytes,
     return status == TROUPE_END ? TROUPE_OK : status;
 }
 
-// A copy in order, a batch a call; and one of the rows in another order, a row a call.
+// A copy in order, a batch a call.
 static void copy(const unsigned char *from, size_t bytes, size_t each, unsigned char *to)
 {
     for (size_t at = 0; at < bytes; at += each) {
@@ -177,16 +205,20 @@ static void copy(const unsigned char *from, size_t bytes, size_t each, unsigned 
     }
 }
 
-static void copy_rows(const unsigned char *from, const uint32_t *order, size_t rows, size_t each,
-                      unsigned char *to)
+// The rows in another order, a row a call; with prefetches or without.
+static inline void gather(const unsigned char *from, const uint32_t *order, size_t rows,
+                          size_t each, unsigned char *to, bool ask)
 {
+    size_t asked = each < ASKED ? each : ASKED;
     for (size_t i = 0; i < rows; i++) {
+        for (size_t at = 0; at < asked && ask && i + AHEAD < rows; at += LINE)
+            __builtin_prefetch(from + order[i + AHEAD] * each + at);
         memcpy(to + i % BATCH * each, from + order[i] * each, each);
         __asm__ volatile("" : : "r"(to) : "memory");
     }
 }
 
-static uint32_t *shuffled(size_t rows)
+static uint32_t *order_of(size_t rows)
 {
     uint32_t *order = malloc(rows * sizeof *order);
     uint64_t random = 1;
@@ -215,43 +247,66 @@ static troupe_status measure_view(troupe_rank *me, const char *source, double *v
     return TROUPE_OK;
 }
 
-static troupe_status measure(troupe_rank *me, const char *source, double seconds, double *ours,
-                             double *copies, double *inorder)
+// What a source's batches are compared with: its rows, in their order.
+typedef struct peer {
+    const unsigned char *from;
+    size_t rows, row, size;
+    uint32_t *order;
+    unsigned char *to;
+    int64_t plain_ns, asking_ns, inorder_ns;
+} peer;
+
+static void turn_of_peers(peer *it, bool shuffled)
+{
+    int64_t began = cpu_ns();
+    copy(it->from, it->size, it->row * BATCH, it->to);
+    int64_t copied = cpu_ns();
+    it->inorder_ns += copied - began;
+    if (!shuffled)
+        return;
+    gather(it->from, it->order, it->rows, it->row, it->to, false);
+    int64_t gathered = cpu_ns();
+    it->plain_ns += gathered - copied;
+    gather(it->from, it->order, it->rows, it->row, it->to, true);
+    it->asking_ns += cpu_ns() - gathered;
+}
+
+static troupe_status measure(troupe_rank *me, int source, double seconds, rates *found)
 {
     troupe_batches *whole, *batches;
     troupe_batch all;
     troupe_tensor column;
-    size_t size, bytes = 0, copied = 0;
+    peer peers = {0};
+    size_t bytes = 0;
     unsigned sum = 0;
-    int64_t took = 0, took_copies = 0, took_inorder = 0;
-    int64_t end = bench_now_ns() + (int64_t)(seconds * 1e9);
-    TROUPE_TRY(troupe_batches_open(me, source, &whole, .batch = IMAGES + LINES));
+    int64_t took = 0, turns = 0, end = bench_now_ns() + (int64_t)(seconds * 1e9);
+    const char *name = sources[source].name;
+    bool shuffled = sources[source].shuffled;
+    TROUPE_TRY(
+        troupe_batches_open(me, name, &whole, .batch = IMAGES + LINES, .prefetch = TROUPE_NONE));
     TROUPE_TRY(troupe_batches_next(whole, &all));
-    TROUPE_TRY(column_of(&all, &column, &size));
-    size_t row = size / all.rows, each = row * BATCH;
-    unsigned char *to = bench_written(each);
-    uint32_t *order = shuffled(all.rows);
-    TROUPE_TRY(troupe_batches_open(me, source, &batches, .batch = BATCH, .shuffle = true,
+    TROUPE_TRY(column_of(&all, &column, &peers.size));
+    peers.from = column.data;
+    peers.rows = all.rows;
+    peers.row = peers.size / all.rows;
+    peers.to = bench_written(peers.row * BATCH);
+    peers.order = order_of(all.rows);
+    TROUPE_TRY(troupe_batches_open(me, name, &batches, .batch = BATCH, .shuffle = shuffled,
                                    .prefetch = TROUPE_NONE));
     TROUPE_TRY(walk(batches, 0, &bytes, &sum)); // Pages and caches are as they will be.
-    copy(column.data, size, each, to);
-    bytes = 0;
-    for (int64_t epoch = 1; epoch < 3 || bench_now_ns() < end; epoch++) {
+    copy(peers.from, peers.size, peers.row * BATCH, peers.to);
+    for (bytes = 0; turns < 2 || bench_now_ns() < end; turns++) {
         int64_t began = cpu_ns();
-        TROUPE_TRY(walk(batches, epoch, &bytes, &sum));
-        int64_t between = cpu_ns();
-        copy_rows(column.data, order, all.rows, row, to);
-        int64_t then = cpu_ns();
-        copy(column.data, size, each, to);
-        copied += size;
-        took += between - began;
-        took_copies += then - between;
-        took_inorder += cpu_ns() - then;
+        TROUPE_TRY(walk(batches, 1 + turns, &bytes, &sum));
+        took += cpu_ns() - began;
+        turn_of_peers(&peers, shuffled);
     }
-    *ours = (double)bytes / (double)took;
-    *copies = (double)copied / (double)took_copies;
-    *inorder = (double)copied / (double)took_inorder;
-    free(order);
+    double copied = (double)peers.size * (double)turns;
+    int64_t faster = peers.plain_ns < peers.asking_ns ? peers.plain_ns : peers.asking_ns;
+    found->ours[source] = (double)bytes / (double)took;
+    found->gathers[source] = shuffled ? copied / (double)faster : 0;
+    found->inorder[source] = copied / (double)peers.inorder_ns;
+    free(peers.order);
     troupe_batches_close(&batches);
     troupe_batches_close(&whole);
     return TROUPE_OK;
@@ -263,10 +318,9 @@ static troupe_status loop(troupe_rank *me, const settings *config)
     for (int i = 0; i < SOURCES_MAX; i++) {
         if (!config->wanted[i])
             continue;
-        TROUPE_TRY(measure(me, sources[i], config->seconds, &found.ours[i], &found.copies[i],
-                           &found.inorder[i]));
-        if (strcmp(sources[i], "generator") != 0)
-            TROUPE_TRY(measure_view(me, sources[i], &found.view_us[i]));
+        TROUPE_TRY(measure(me, i, config->seconds, &found));
+        if (sources[i].lent)
+            TROUPE_TRY(measure_view(me, sources[i].name, &found.view_us[i]));
     }
     return troupe_return(rates, me, &found);
 }
@@ -281,7 +335,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < SOURCES_MAX; i++) {
         config.wanted[i] = argc == 3;
         for (int j = 3; j < argc; j++)
-            config.wanted[i] = config.wanted[i] || strcmp(argv[j], sources[i]) == 0;
+            config.wanted[i] = config.wanted[i] || strcmp(argv[j], sources[i].name) == 0;
     }
     const places source = {argv[1]};
     troupe_result *result;
@@ -291,13 +345,16 @@ int main(int argc, char **argv)
                              .console = TROUPE_CONSOLE_OFF,
                              .data = troupe_data_with(everything, &source)));
     troupe_must(troupe_result_value(rates, result, &found));
-    for (int i = 0; i < SOURCES_MAX; i++)
-        if (config.wanted[i]) {
-            printf("%s %.4g\n%s.memcpy %.4g\n%s.inorder %.4g\n", sources[i], found.ours[i],
-                   sources[i], found.copies[i], sources[i], found.inorder[i]);
-            if (found.view_us[i] > 0)
-                printf("%s.view %.4g\n", sources[i], found.view_us[i]);
-        }
+    for (int i = 0; i < SOURCES_MAX; i++) {
+        const char *name = sources[i].name;
+        if (!config.wanted[i])
+            continue;
+        printf("%s %.4g\n%s.inorder %.4g\n", name, found.ours[i], name, found.inorder[i]);
+        if (sources[i].shuffled)
+            printf("%s.gather %.4g\n", name, found.gathers[i]);
+        if (sources[i].lent)
+            printf("%s.view %.4g\n", name, found.view_us[i]);
+    }
     troupe_result_free(&result);
     return troupe_stop();
 }
