@@ -9,6 +9,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
+#include <runtime/device/cuda.h>
 #include <stdio.h>
 #include <string.h>
 #include <train/collective.h>
@@ -108,6 +109,11 @@ static troupe_status check_new(const troupe_gradients *all, const parameter *mad
     if (made->dtype != TROUPE_FLOAT32 && made->dtype != TROUPE_FLOAT64)
         return troupe_fail(TROUPE_INVALID, "%s_add: '%s' is of %s: expected float32 or float64",
                            name_of, made->name, troupe_dtype_text(made->dtype));
+    if (trp_cuda_holds(made->values) || trp_cuda_holds(made->gradient))
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "%s_add: '%s' lies in memory of a GPU: expected memory of the host "
+                           "(troupe_allreduce_as takes both)",
+                           name_of, made->name);
     for (size_t i = 0; i < all->count; i++) {
         const parameter *it = &all->parameters[i];
         if (strcmp(it->name, made->name) == 0)

@@ -32,7 +32,7 @@ TROUPE_EXPERIMENTAL troupe_gradients *troupe_gradients_open(troupe_rank *me);
 // `count` values and as many of its gradient. The name has 1 to 63 bytes; both arrays stay the
 // program's, and where they are. All ranks register the same. TROUPE_INVALID: a name or a gradient
 // that is registered, another type than float32 or float64, a step has been begun;
-// TROUPE_NO_MEMORY.
+// TROUPE_UNSUPPORTED: memory of a GPU; TROUPE_NO_MEMORY.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
 troupe_gradients_add_as(troupe_gradients *all, const char *name, void *values, void *gradient,
                         size_t count, troupe_dtype dtype);

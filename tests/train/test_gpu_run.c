@@ -69,6 +69,33 @@ static troupe_status fit(troupe_rank *me, const on_gpus *config)
 }
 TROUPE_TRAINER(fit, on_gpus);
 
+// What lies on a device is refused by its name; the step goes on with the others.
+static troupe_status average(troupe_rank *me)
+{
+    float value = 0, gradient = (float)me->rank;
+    void *device;
+    TROUPE_TRY(troupe_device_alloc(sizeof(float), &device));
+    troupe_gradients *all = troupe_gradients_open(me);
+    TROUPE_TRY(troupe_gradients_add(all, "host", &value, &gradient, 1));
+    for (int which = 0; which < 2; which++) {
+        troupe_status status = troupe_gradients_add(all, "there", which ? (float *)device : &value,
+                                                    which ? &value : (float *)device, 1);
+        if (status != TROUPE_UNSUPPORTED ||
+            !strstr(troupe_last_error()->text,
+                    "troupe_gradients_add: 'there' lies in memory of a GPU: expected memory of the "
+                    "host"))
+            return troupe_fail(TROUPE_FAILED, "status %d: %s", (int)status,
+                               troupe_last_error()->text);
+    }
+    troupe_device_free(&device);
+    TROUPE_TRY(troupe_gradients_begin(all, 1));
+    TROUPE_TRY(troupe_gradients_average(all));
+    return gradient == (float)(me->world - 1) / 2
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_FAILED, "the mean is %g", (double)gradient);
+}
+TROUPE_TRAINER(average);
+
 static char *folder;
 
 static void train(on_gpus config, int restarts)
@@ -99,6 +126,15 @@ static void test_a_rank_killed_on_gpus_is_started_again(void **state)
     train((on_gpus){.killed = 1}, 1);
 }
 
+static void test_gradients_on_gpus_are_refused_by_name(void **state)
+{
+    (void)state;
+    troupe_result *result = NULL;
+    troupe_must(
+        troupe_train(average, NULL, &result, .ranks = 3, .gpus_per_rank = 1, .storage = folder));
+    troupe_result_free(&result);
+}
+
 int main(int argc, char **argv)
 {
     setenv("TROUPE_CUDA", support_setting("TROUPE_STANDIN"), 1);
@@ -110,6 +146,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gradients_are_averaged_on_gpus),
         cmocka_unit_test(test_memory_of_the_programs_own_cuda_is_known),
         cmocka_unit_test(test_a_rank_killed_on_gpus_is_started_again),
+        cmocka_unit_test(test_gradients_on_gpus_are_refused_by_name),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(folder);
