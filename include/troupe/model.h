@@ -39,7 +39,8 @@ TROUPE_STRUCT(troupe_fitting, (int64_t, epochs), // Passes over the set "train",
                                 // within one row.
               (uint64_t, seed), // Of the order of rows, which is another one in each epoch.
               // Epochs from one validation to the next, the last one being validated always.
-              // Default 1, where there are a hook .validate_step and a set "valid"; TROUPE_NONE.
+              // Default 1, where there are a hook .validate_step and a set "valid"; if it is given,
+              // both must be there; TROUPE_NONE.
               (int64_t, validate_every),
               // Steps from one report to the next within an epoch, beside the one at its end.
               // Default: that one alone, so that a run's reports are its epochs.
