@@ -15,6 +15,13 @@
 // How long a test waits for what must happen "soon", in milliseconds.
 enum { SUPPORT_SOON_MS = 10000 };
 
+// How many times as long things take as without a sanitizer, at most.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { SUPPORT_SLOWER = 4 };
+#else
+enum { SUPPORT_SLOWER = 1 };
+#endif
+
 // Monotonic milliseconds.
 int64_t support_now_ms(void);
 

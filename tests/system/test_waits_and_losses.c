@@ -244,7 +244,7 @@ static _Noreturn void run_cell(const row *it)
 {
     pthread_t thread;
     bool stops = mine->what == WORKER_S || mine->what == NODE_S || mine->what == KEEPER_S;
-    (void)alarm(CELL_S * SLOWER);
+    (void)alarm(CELL_S * SUPPORT_SLOWER);
     troupe_must(troupe_start(0, NULL, .workers = 1, .cpus = 2, .stop_timeout_ms = 200,
                              .store_bytes_max = ROOM_BYTES, .spill_bytes_max = TROUPE_NONE,
                              .store_wait_ms = CELL_S * 1000, .node_timeout_ms = mine->limit_ms,
@@ -286,7 +286,7 @@ typedef struct child {
 static bool judge(const child *done, int status, bool all)
 {
     const cell *it = done->cell;
-    int soon_ms = done->row->soon_ms > 0 ? done->row->soon_ms * SLOWER : SOON_MS;
+    int soon_ms = done->row->soon_ms > 0 ? done->row->soon_ms * SUPPORT_SLOWER : SOON_MS;
     if (it->expected == GOES_ON) // By no loss: what is waited for takes the time that it takes.
         soon_ms = GOES_ON_MS;
     int expected = it->expected == GOES_ON ? OK : it->expected & 0xff;

@@ -5,20 +5,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <support.h>
 #include <troupe/status.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { SLOWER = 4 };
-#else
-enum { SLOWER = 1 };
-#endif
-
 enum {
-    SOON_MS = 2000 * SLOWER, // For a wait to end.
-    LIMIT_MS = 500,          // Of what is waited for, where a stopped process does not end.
-    BEGUN_MS = 60,           // For a wait to have begun.
-    AT_ONCE = 12,            // Programs.
-    GOES_ON_MS = 10000 * SLOWER,
+    SOON_MS = 2000 * SUPPORT_SLOWER, // For a wait to end.
+    LIMIT_MS = 500,                  // Of what is waited for, where a stopped process does not end.
+    BEGUN_MS = 60,                   // For a wait to have begun.
+    AT_ONCE = 12,                    // Programs.
+    GOES_ON_MS = 10000 * SUPPORT_SLOWER,
     CELL_S = 30,
     ROOM_BYTES = 64 << 20, // Of the store.
 };
