@@ -36,6 +36,7 @@
 #include <troupe/safetensors.h>
 #include <troupe/data.h>
 #include <troupe/model.h>
+#include <troupe/repository.h>
 #include <troupe/tune.h>
 // clang-format on
 

@@ -67,6 +67,7 @@ void trp_manifest_write(const trp_manifest *manifest, trp_buffer *out)
     write_member(out, "trainer", manifest->trainer);
     write_value(out, "config", manifest->config);
     write_value(out, "metadata", manifest->metadata);
+    write_value(out, "push", manifest->push);
     trp_buffer_printf(out, ",\n\"metrics\": [");
     for (size_t i = 0; i < manifest->metrics.count; i++) {
         trp_buffer_printf(out, "%s{\"name\": ", i ? ", " : "");
@@ -201,11 +202,22 @@ static troupe_status parse(const char *path, const unsigned char *data, size_t s
         .trainer = head.trainer ? head.trainer : "",
         .config = copy_value(object, "config", arena),
         .metadata = copy_value(object, "metadata", arena),
+        .push = copy_value(object, "push", arena),
         .metrics = head.metrics,
     };
     TROUPE_TRY(take_files(path, &head, arena, &read));
     *manifest = read;
     return TROUPE_OK;
+}
+
+troupe_status trp_manifest_parse(const char *path, const unsigned char *data, size_t size,
+                                 trp_arena *arena, trp_manifest *manifest)
+{
+    troupe_status status = parse(path, data, size, arena, manifest);
+    if (status == TROUPE_MALFORMED || status == TROUPE_WRONG_TYPE)
+        return troupe_fail(TROUPE_CORRUPT, "%s is no manifest: %s", path,
+                           troupe_last_error()->text);
+    return status;
 }
 
 troupe_status trp_manifest_read(const char *folder, trp_arena *arena, trp_manifest *manifest)
@@ -218,10 +230,7 @@ troupe_status trp_manifest_read(const char *folder, trp_arena *arena, trp_manife
     if (status == TROUPE_NOT_FOUND)
         return trp_manifest_old_read(folder, arena, manifest);
     TROUPE_TRY(status);
-    status = parse(path.text, data, size, arena, manifest);
+    status = trp_manifest_parse(path.text, data, size, arena, manifest);
     trp_free(data);
-    if (status == TROUPE_MALFORMED || status == TROUPE_WRONG_TYPE)
-        return troupe_fail(TROUPE_CORRUPT, "%s is no manifest: %s", path.text,
-                           troupe_last_error()->text);
     return status;
 }

@@ -47,6 +47,7 @@ typedef struct trp_manifest {
     const char *created; // UTC.
     const char *trainer;
     const char *config, *metadata; // JSON texts; NULL: there is none.
+    const char *push; // A JSON object: how it came into a repository of models; NULL: it did not.
     troupe_array_trp_metric metrics;
     troupe_array_trp_manifest_file files;
 } trp_manifest;
@@ -57,6 +58,9 @@ void trp_manifest_write(const trp_manifest *manifest, trp_buffer *out);
 // Reads the manifest in the folder; what it points to goes to `arena`. TROUPE_NOT_FOUND: the folder
 // has none; TROUPE_CORRUPT; TROUPE_VERSION: made by a later library that this one cannot read.
 troupe_status trp_manifest_read(const char *folder, trp_arena *arena, trp_manifest *manifest);
+// The same of the bytes of a manifest.json; `path` is for error texts.
+troupe_status trp_manifest_parse(const char *path, const unsigned char *data, size_t size,
+                                 trp_arena *arena, trp_manifest *manifest);
 
 // Whether a relative path leads nowhere but down: no empty part, no "." and no "..".
 bool trp_manifest_path_ok(const char *path);

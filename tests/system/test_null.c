@@ -288,6 +288,36 @@ static void test_values(void **state)
     assert_int_equal(faults, 0);
 }
 
+static void test_repositories(void **state)
+{
+    (void)state;
+    troupe_instance *no_instance = NULL;
+    troupe_versions versions;
+    troupe_version_info version;
+    REFUSED(troupe_push_as, (NULL, "k", "c", NULL, NULL), "model");
+    REFUSED(troupe_push_as, (&troupe_model_grid, NULL, "c", NULL, NULL), "key");
+    REFUSED(troupe_push_as, (&troupe_model_grid, "k", NULL, NULL, NULL), "checkpoint");
+    REFUSED(troupe_model_open_stored_as, (NULL, NULL, NULL, &no_instance, NULL), "ref");
+    REFUSED(troupe_model_open_stored_as, (NULL, "k", NULL, NULL, NULL), "instance");
+    REFUSED(troupe_repository_keys_with, (NULL, NULL), "keys");
+    REFUSED(troupe_repository_list_with, (NULL, &versions, NULL), "key");
+    REFUSED(troupe_repository_list_with, ("k", NULL, NULL), "versions");
+    REFUSED(troupe_repository_describe_with, (NULL, &version, sizeof version, NULL), "ref");
+    REFUSED(troupe_repository_describe_with, ("k", NULL, 0, NULL), "info");
+    REFUSED(troupe_repository_alias_with, (NULL, "a", NULL), "ref");
+    REFUSED(troupe_repository_alias_with, ("k", NULL, NULL), "alias");
+    REFUSED(troupe_repository_alias_remove_with, (NULL, "a", NULL), "key");
+    REFUSED(troupe_repository_alias_remove_with, ("k", NULL, NULL), "alias");
+    REFUSED(troupe_repository_delete_with, (NULL, NULL), "ref");
+    REFUSED(troupe_repository_delete_key_with, (NULL, NULL), "key");
+    REFUSED(troupe_repository_gc_with, (NULL, NULL), "removed");
+    REFUSED(troupe_repository_export_with, (NULL, "f", NULL), "ref");
+    REFUSED(troupe_repository_export_with, ("k", NULL, NULL), "folder");
+    REFUSED(troupe_repository_import_with, (NULL, "k", NULL, NULL), "folder");
+    REFUSED(troupe_repository_import_with, ("f", NULL, NULL, NULL), "key");
+    assert_int_equal(faults, 0);
+}
+
 static void test_objects(void **state)
 {
     (void)state;
@@ -785,11 +815,11 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),          cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_actors),          cmocka_unit_test(test_many),
-        cmocka_unit_test(test_channels),        cmocka_unit_test(test_training),
-        cmocka_unit_test(test_batches),         cmocka_unit_test(test_sweeps),
-        cmocka_unit_test(test_none_is_missing),
+        cmocka_unit_test(test_values),   cmocka_unit_test(test_repositories),
+        cmocka_unit_test(test_objects),  cmocka_unit_test(test_actors),
+        cmocka_unit_test(test_many),     cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_training), cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_sweeps),   cmocka_unit_test(test_none_is_missing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
