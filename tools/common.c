@@ -117,14 +117,14 @@ tool_text tool_time(double seconds)
     return out;
 }
 
-void tool_print_quoted(const char *name, const char *value)
+void tool_print_text(const char *text)
 {
-    if (value == NULL) {
-        printf("\"%s\": null", name);
+    if (text == NULL) {
+        printf("null");
         return;
     }
-    printf("\"%s\": \"", name);
-    for (const char *at = value; *at != '\0'; at++) {
+    putchar('"');
+    for (const char *at = text; *at != '\0'; at++) {
         unsigned char c = (unsigned char)*at;
         if (c == '"' || c == '\\')
             printf("\\%c", c);
@@ -134,4 +134,10 @@ void tool_print_quoted(const char *name, const char *value)
             putchar(c);
     }
     putchar('"');
+}
+
+void tool_print_quoted(const char *name, const char *value)
+{
+    printf("\"%s\": ", name);
+    tool_print_text(value);
 }

@@ -1,5 +1,5 @@
 // troupe.c: the program `troupe`: looking at nodes of this machine from outside,
-// runs of programs and reports of runs, keys, and workers that are loaded.
+// runs of programs and reports of runs, models, keys, and workers that are loaded.
 #include "troupe.h"
 
 #include <stdbool.h>
@@ -16,6 +16,7 @@ static const subcommand subcommands[] = {
     {"actors", "the actors of a node, and what they do", tool_actors},
     {"keys", "makes a cluster's keys; reads and writes certificates of CZMQ", tool_keys},
     {"memory", "the objects in a node's store, and the processes that hold them", tool_memory},
+    {"models", "a repository of models: versions, aliases, export and import", tool_models},
     {"report", "a run as an HTML page: its metrics, restarts and checkpoints", tool_report},
     {"train", "runs a program on each rank of a training run, as torchrun does", tool_train},
     {"worker", "becomes a worker of a node (run by nodes alone)", tool_worker},

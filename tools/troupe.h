@@ -11,6 +11,7 @@ enum { TOOL_DONE = 0, TOOL_FAILED = 1, TOOL_MISUSED = 2, TOOL_STOPPED = 3 };
 int tool_actors(int argc, char **argv);
 int tool_keys(int argc, char **argv);
 int tool_memory(int argc, char **argv);
+int tool_models(int argc, char **argv);
 int tool_report(int argc, char **argv);
 int tool_train(int argc, char **argv);
 int tool_worker(int argc, char **argv);
@@ -27,6 +28,8 @@ typedef struct tool_text {
 tool_text tool_bytes(uint64_t bytes); // "1.5 MiB"
 tool_text tool_time(double seconds);  // "12.0 s"
 
+// Prints a text as JSON, or null.
+void tool_print_text(const char *text);
 // Prints one member of a JSON object: "name": "value", or null.
 void tool_print_quoted(const char *name, const char *value);
 
