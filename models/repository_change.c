@@ -99,18 +99,16 @@ static troupe_status make_key(const char *root, const char *key, trp_path *folde
     if (there)
         return TROUPE_OK;
     troupe_status status = trp_folder_make_new(folder->text);
-    if (status == TROUPE_EXISTS)
-        return trp_key_folder(root, key, &there, folder);
-    TROUPE_TRY(status);
-    return trp_folder_sync(root);
+    return status == TROUPE_EXISTS ? trp_key_folder(root, key, &there, folder) : status;
 }
 
-// Under byte 0.
-static troupe_status claim_next(trp_draft *draft)
+// Under byte 0. *fresh: the key has no version yet.
+static troupe_status claim_next(trp_draft *draft, bool *fresh)
 {
     trp_version *at = &draft->at;
     trp_numbers numbers;
     TROUPE_TRY(trp_key_numbers(draft->key_folder.text, &draft->arena, &numbers));
+    *fresh = numbers.whole_count == 0;
     for (int64_t number = numbers.highest + 1; number <= number_max; number++) {
         if (!trp_key_claim(draft->lock, number))
             continue;
@@ -126,19 +124,31 @@ static troupe_status claim_next(trp_draft *draft)
     return troupe_fail(TROUPE_NO_SPACE, "'%s' has no number left for a version", at->key);
 }
 
+// Whoever made the folders above may have been killed before they were synced.
+static troupe_status sync_above(const char *root)
+{
+    trp_path path;
+    TROUPE_TRY(trp_folder_sync(root));
+    TROUPE_TRY(trp_path_make(&path, "%s/..", root));
+    return trp_folder_sync(path.text);
+}
+
 troupe_status trp_draft_begin(const char *root, const char *key, trp_draft *draft)
 {
+    bool fresh = false;
     *draft = (trp_draft){0};
     TROUPE_TRY(make_key(root, key, &draft->key_folder));
     memcpy(draft->at.key, key, strlen(key) + 1);
     TROUPE_TRY(trp_key_open(draft->key_folder.text, &draft->lock));
     troupe_status status = trp_key_enter(draft->lock, TRP_KEY_WAIT_MS);
     if (status == TROUPE_OK) {
-        status = claim_next(draft);
+        status = claim_next(draft, &fresh);
         trp_key_leave(draft->lock);
     }
     if (status == TROUPE_OK)
         status = trp_folder_sync(draft->key_folder.text);
+    if (status == TROUPE_OK && fresh)
+        status = sync_above(root);
     if (status != TROUPE_OK)
         trp_draft_end(draft, false);
     return status;
@@ -179,10 +189,9 @@ static troupe_status write_alias(const char *key_folder, const char *alias, int6
     TROUPE_TRY(trp_path_make(&made, "%s/.new", folder.text));
     TROUPE_TRY(trp_path_make(&path, "%s/%s", folder.text, alias));
     troupe_status status = trp_folder_make_new(folder.text);
-    if (status == TROUPE_OK)
-        status = trp_folder_sync(key_folder);
     if (status != TROUPE_OK && status != TROUPE_EXISTS)
         return status;
+    TROUPE_TRY(trp_folder_sync(key_folder)); // Also where another one made it, and was killed.
     TROUPE_TRY(trp_file_write(made.text, &(trp_piece){text, (size_t)size}, 1));
     TROUPE_TRY(trp_folder_rename(made.text, path.text));
     return trp_folder_sync(folder.text);

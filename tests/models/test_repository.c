@@ -767,6 +767,46 @@ static void test_damage_is_told(void **state)
     free(text);
 }
 
+// What is sealed may say anything: it is read, or told, and nothing else is changed.
+static void test_a_sealed_manifest_may_say_anything(void **state)
+{
+    (void)state;
+    static const char signs[] = "\0/\"{[9-";
+    char *out = support_path(folder, "out");
+    troupe_must(push(1, "digits", NULL));
+    troupe_must(troupe_repository_export("digits", out, .repository = repository));
+    char *path = support_path(out, TRP_MANIFEST_NAME), *text = support_read_file(path);
+    char *version = inside("digits/000001/" TRP_MANIFEST_NAME);
+    size_t size = (size_t)(strstr(text, ",\n\"checksum\"") - text);
+    for (size_t i = 0; i < size; i++) {
+        troupe_version_info info;
+        trp_buffer sealed = {0};
+        char was = text[i];
+        text[i] = signs[i % (sizeof signs - 1)];
+        trp_buffer_append(&sealed, text, size);
+        trp_manifest_seal(&sealed);
+        support_write_file(version, sealed.data, sealed.size);
+        support_write_file(path, sealed.data, sealed.size);
+        troupe_status status =
+            troupe_repository_describe("digits", &info, .repository = repository);
+        if (status != TROUPE_OK && status != TROUPE_CORRUPT && status != TROUPE_VERSION)
+            fail_msg("byte %zu: %s", i, troupe_last_error()->text);
+        status = troupe_repository_import(out, "it", NULL, .repository = repository);
+        if (status != TROUPE_OK && status != TROUPE_CORRUPT && status != TROUPE_VERSION &&
+            status != TROUPE_WRONG_TYPE)
+            fail_msg("byte %zu: %s", i, troupe_last_error()->text);
+        troupe_arena_reset();
+        trp_buffer_free(&sealed);
+        text[i] = was;
+    }
+    assert_int_equal(support_count_files(repository), 2);
+    assert_int_equal(support_count_files(folder), 3); // "models", "run", "out".
+    free(version);
+    free(path);
+    free(text);
+    free(out);
+}
+
 // A checkpoint that lies in the place of a version, without a push.
 static void test_a_checkpoint_is_no_version(void **state)
 {
@@ -819,6 +859,7 @@ int main(int argc, char **argv)
         TEST(test_links_are_not_followed),
         TEST(test_a_repository_of_others_is_not_changed),
         TEST(test_damage_is_told),
+        TEST(test_a_sealed_manifest_may_say_anything),
         TEST(test_a_checkpoint_is_no_version),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,11 +137,15 @@ enum { OPERATIONS = sizeof operations / sizeof *operations };
 
 static atomic_int left; // Steps until the one that counts.
 static bool kills;
+static int more; // Steps after one that failed until a kill; 0: there is none.
 
 static int at_step(const char *step)
 {
     (void)step;
-    if (atomic_fetch_sub(&left, 1) != 1)
+    int now = atomic_fetch_sub(&left, 1);
+    if (more > 0 && now == 1 - more)
+        (void)kill(getpid(), SIGKILL);
+    if (now != 1)
         return 0;
     if (kills)
         (void)kill(getpid(), SIGKILL);
@@ -245,6 +249,33 @@ static void test_a_full_disk_at_any_step_leaves_whole_versions(void **state)
     disturb_all(false);
 }
 
+// A push that fails removes what it has written, and is killed meanwhile.
+static void test_a_kill_after_a_failure_leaves_whole_versions(void **state)
+{
+    (void)state;
+    int killed = 0;
+    fill();
+    for (int step = 1; step <= 16; step++)
+        for (more = 1; more <= 4; more++) {
+            int status;
+            pid_t child = fork();
+            assert_true(child >= 0);
+            if (child == 0) {
+                atomic_store(&left, step);
+                kills = false;
+                atomic_store(&trp_file_probe, at_step);
+                (void)do_push();
+                _exit(0);
+            }
+            assert_int_equal(waitpid(child, &status, 0), child);
+            killed += support_was_killed(status);
+            (void)look();
+            assert_clean();
+        }
+    more = 0;
+    assert_true(killed > 10);
+}
+
 // The first push of all: the folders of the repository and of the key are made, too.
 static void test_a_kill_of_the_first_push(void **state)
 {
@@ -260,6 +291,40 @@ static void test_a_kill_of_the_first_push(void **state)
         if (whole)
             break;
     }
+}
+
+// ---- what lasts
+
+static atomic_int folder_syncs;
+
+static int count_syncs(const char *step)
+{
+    if (strcmp(step, "fsync folder") == 0)
+        atomic_fetch_add(&folder_syncs, 1);
+    return 0;
+}
+
+static int syncs_of(const char *key)
+{
+    atomic_store(&folder_syncs, 0);
+    atomic_store(&trp_file_probe, count_syncs);
+    troupe_must(troupe_push(line, key, checkpoint, NULL, .repository = repository));
+    atomic_store(&trp_file_probe, NULL);
+    return atomic_load(&folder_syncs);
+}
+
+// A push that was killed has made the folder of the key, and may not have synced the one above: the
+// first that gets through does.
+static void test_folders_of_others_are_synced_too(void **state)
+{
+    (void)state;
+    char *left_behind = support_path(repository, "left");
+    (void)syncs_of("digits");
+    int usual = syncs_of("digits");
+    troupe_must(trp_folder_make(left_behind));
+    assert_int_equal(syncs_of("left"), usual + 2);
+    assert_int_equal(syncs_of("left"), usual);
+    free(left_behind);
 }
 
 // ---- who is alive
@@ -510,7 +575,9 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
         TEST(test_a_kill_at_any_step_leaves_whole_versions),
         TEST(test_a_full_disk_at_any_step_leaves_whole_versions),
+        TEST(test_a_kill_after_a_failure_leaves_whole_versions),
         TEST(test_a_kill_of_the_first_push),
+        TEST(test_folders_of_others_are_synced_too),
         TEST(test_what_is_being_pushed_is_not_removed),
         TEST(test_what_a_thread_pushes_is_not_removed),
         TEST(test_who_keeps_others_waiting_is_named),
