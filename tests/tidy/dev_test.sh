@@ -5,7 +5,8 @@ set -eu
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-dev-test-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 status=0
-cp "$1/dev" "$work/dev"
+# Also where it wants Debian's own Python.
+sed 's,/usr/bin/python3,python3,' "$1/dev" >"$work/dev"
 mkdir "$work/bin"
 for tool in cmake ctest apt-get sudo python3; do
     cat >"$work/bin/$tool" <<END
