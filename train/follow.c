@@ -443,14 +443,14 @@ static bool await_wake(trp_follow *follow, int64_t until_ms)
 // woken for each report would take the CPU from the ranks. With the lock.
 static void await_more(trp_follow *follow, bool *often)
 {
-    enum { OFTEN_NS = 200000 };
+    enum { OFTEN_NS = 200000, GATHER_NS = 1000000 };
     if (!*often) {
         int64_t since_ns = trp_clock_ns();
         (void)await_wake(follow, 0);
         *often = trp_clock_ns() - since_ns < OFTEN_NS;
         return;
     }
-    struct timespec pause = {0, OFTEN_NS};
+    struct timespec pause = {0, GATHER_NS};
     pthread_mutex_unlock(&follow->lock);
     nanosleep(&pause, NULL);
     pthread_mutex_lock(&follow->lock);
