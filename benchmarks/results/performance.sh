@@ -8,7 +8,8 @@ actors="actors-21b635f"
 objects="objects-21b635f"
 channel="channel-57d7961"
 tensor="tensor-57d7961"
-train="train-ae3fb11"
+train="train-fae374b"
+transformer="transformer-fae374b"
 
 # What is said of each row: file, name, words. A line that begins with "#" is a heading.
 page_rows() {
@@ -97,6 +98,28 @@ $train train.kill_to_report From kill -9 of a rank to the next report
 $train train.overhead Share of a step of 20 ms that its report takes
 $train train.checkpoint.1048576 A save of 1 MiB, as a share of write and fsync
 $train train.checkpoint.104857600 A save of 100 MiB, as a share of write and fsync
+$train train.commit Share of a step of 1 ms that its commit in memory takes
+$train train.kill_to_report.memory From kill -9 of a rank to the next report, from a commit in memory
+$transformer train.transformer A small transformer, two ranks
+# Sums over two ranks
+$train train.allreduce.staged.1024 1 KiB, in private memory
+$train train.allreduce.staged.65536 64 KiB, in private memory
+$train train.allreduce.staged.1048576 1 MiB, in private memory
+$train train.allreduce.staged.26214400 25 MiB, in private memory
+$train train.allreduce.staged.104857600 100 MiB, in private memory
+$train train.allreduce.inplace.1024 1 KiB, in shared memory
+$train train.allreduce.inplace.65536 64 KiB, in shared memory
+$train train.allreduce.inplace.1048576 1 MiB, in shared memory
+$train train.allreduce.inplace.26214400 25 MiB, in shared memory
+$train train.allreduce.inplace.104857600 100 MiB, in shared memory
+# Batches
+$train train.data.tensor Shuffled rows of a tensor (3136 bytes each)
+$train train.data.safetensors The same of a mapped safetensors file
+$train train.data.tokens Shuffled windows of a mapped file of tokens (2048 bytes)
+$train train.data.idx Shuffled images of a mapped IDX file (784 bytes)
+$train train.data.csv Shuffled rows of a CSV file (64 bytes)
+$train train.data.windows Windows of a mapped file in its order, copied
+$train train.data.unaligned Rows at odd addresses of a mapped file in its order, copied
 EOF
 }
 
