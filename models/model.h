@@ -61,6 +61,8 @@ struct troupe_instance {
 troupe_status trp_instance_make(const trp_model *model, troupe_use use, const void *config,
                                 troupe_instance **instance);
 void trp_instance_end(troupe_instance **instance);
+// Whether forward takes that tensor. TROUPE_WRONG_TYPE: the text has both shapes.
+troupe_status trp_model_check_input(const troupe_model *table, const troupe_tensor *x);
 const char *trp_hook_name(troupe_hook hook);
 // Calls a hook, if there is one. What fails gets its name in front.
 troupe_status trp_instance_call(troupe_instance *instance, troupe_hook hook, void *at,

@@ -211,7 +211,7 @@ void troupe_model_close(troupe_instance **instance)
         trp_instance_end(instance);
 }
 
-static troupe_status check_input(const troupe_model *table, const troupe_tensor *x)
+troupe_status trp_model_check_input(const troupe_model *table, const troupe_tensor *x)
 {
     const troupe_input *row = table->input;
     if (row->dtype == TROUPE_DTYPE_NONE)
@@ -235,7 +235,7 @@ troupe_status troupe_model_forward_with(troupe_instance *instance, const troupe_
     const trp_model *model = instance->model;
     troupe_forward_options full;
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_model_forward", full, how));
-    TROUPE_TRY(check_input(model->table, x));
+    TROUPE_TRY(trp_model_check_input(model->table, x));
     troupe_tensor in = *x, out = {0};
     if (trp_model_has(model, TROUPE_HOOK_PREPROCESS)) {
         TROUPE_TRY(trp_instance_call(instance, TROUPE_HOOK_PREPROCESS, NULL, x, &out));
