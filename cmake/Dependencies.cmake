@@ -16,6 +16,14 @@ find_path(uthash_include uthash.h REQUIRED) # Headers alone: nothing of it is li
 set(TROUPE_NEEDS PkgConfig::troupe_zmq PkgConfig::troupe_msgpack PkgConfig::troupe_xxhash
                  Threads::Threads m)
 
+# Its headers alone: services speak HTTP where they are (serve/).
+pkg_check_modules(troupe_microhttpd QUIET libmicrohttpd>=0.9.71)
+if(troupe_microhttpd_FOUND)
+  message(STATUS "HTTP: libmicrohttpd ${troupe_microhttpd_VERSION} is loaded by services that speak it")
+else()
+  message(STATUS "HTTP: left out, for lack of libmicrohttpd-dev: services refuse it (TROUPE_UNSUPPORTED)")
+endif()
+
 # For examples only. OpenBLAS's serial build by its full path: the threaded one, to which the
 # alternatives system may point libopenblas.so.0, starts threads when it is loaded, and a program
 # must not have threads before troupe_start has forked its keeper.

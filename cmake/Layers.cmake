@@ -1,4 +1,5 @@
-# Layers.cmake: troupe_layer(name) declares a layer above those declared before it;
+# Layers.cmake: troupe_layer(name [BESIDE layer...]) declares a layer above those declared before it,
+# but for those that it stands beside;
 # troupe_library() makes troupe::troupe (what programs link) and troupe::inner (what tests of
 # inner functions link) of them, in either form of the build.
 
@@ -22,9 +23,11 @@ function(troupe_view name)
 endfunction()
 
 function(troupe_layer name)
-  troupe_view(${name} ${layers})
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.c)
+  cmake_parse_arguments(PARSE_ARGV 1 layer "" "" "BESIDE")
   set(below ${layers})
+  list(REMOVE_ITEM below ${layer_BESIDE} "")
+  troupe_view(${name} ${below})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${name}/*.c)
   set(layers ${layers} ${name} PARENT_SCOPE)
   if(NOT sources)
     message(STATUS "Layer ${name}: no sources yet")
@@ -53,6 +56,14 @@ function(troupe_layer name)
   target_include_directories(troupe_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include
                                                     ${TROUPE_GENERATED})
   target_link_libraries(troupe_${name} PRIVATE ${TROUPE_NEEDS})
+endfunction()
+
+# Lets a layer speak HTTP, where the headers of libmicrohttpd are: the library is loaded by who uses it.
+function(troupe_http layer)
+  if(troupe_microhttpd_FOUND AND TARGET troupe_${layer})
+    target_compile_definitions(troupe_${layer} PRIVATE TROUPE_HTTP)
+    target_include_directories(troupe_${layer} SYSTEM PRIVATE ${troupe_microhttpd_INCLUDEDIR})
+  endif()
 endfunction()
 
 function(troupe_library)

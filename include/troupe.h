@@ -38,6 +38,7 @@
 #include <troupe/model.h>
 #include <troupe/repository.h>
 #include <troupe/tune.h>
+#include <troupe/serve.h>
 // clang-format on
 
 #endif

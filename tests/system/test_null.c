@@ -466,6 +466,15 @@ static void test_many(void **state)
     REFUSED(troupe_queue_get_as, (NULL, queue, &five, 1, &size, TROUPE_POLL), "type");
     REFUSED(troupe_queue_get_as, (type, queue, NULL, 1, &size, TROUPE_POLL), "values");
     REFUSED(troupe_queue_state_get, (queue, NULL, 0), "state");
+    troupe_service service = {0};
+    troupe_serve_options *plain_service = TROUPE_OPTIONS(troupe_serve_options, .replicas = 1);
+    const troupe_model *model = &troupe_model_grid;
+    REFUSED(troupe_serve_as, (NULL, NULL, "/x", &service, plain_service), "model");
+    REFUSED(troupe_serve_as, (model, NULL, NULL, &service, plain_service), "route");
+    REFUSED(troupe_serve_as, (model, NULL, "/x", NULL, plain_service), "service");
+    REFUSED(troupe_serve_as, (model, NULL, "/x", &service, NULL), "how");
+    FAILED(troupe_predict, (service, NULL), "x");
+    REFUSED(troupe_service_info_get, (service, NULL, 0), "info");
     troupe_map_close(map);
     troupe_pool_close(pool);
     assert_int_equal(faults, 0);
@@ -769,6 +778,7 @@ static const char *const plain_ones[] = {
     "troupe_stream_drop",      "troupe_strerror",
     "troupe_timer_stop",       "troupe_actor_unlink",
     "troupe_version",          "troupe_actor_restarts",
+    "troupe_service_stop",
 };
 
 // Each function of the library's list has been called above, or takes no pointer. (Those of the

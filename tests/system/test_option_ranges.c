@@ -37,6 +37,20 @@ static troupe_status fit(troupe_rank *me, const pair *config)
 }
 TROUPE_TRAINER(fit, pair, .saves_when_due = true);
 
+TROUPE_STRUCT(line, (double, slope));
+static troupe_status line_setup(line *self, const pair *config, troupe_use *use)
+{
+    self->slope = config->left * use->world;
+    return TROUPE_OK;
+}
+
+static troupe_status line_forward(line *self, const troupe_tensor *x, troupe_tensor *y)
+{
+    *y = *x;
+    return self->slope < 0 ? TROUPE_INVALID : TROUPE_OK;
+}
+TROUPE_MODEL(line, pair, line, line_setup, line_forward);
+
 #define TIB ((size_t)1 << 40)
 static char long_text[10000];
 
@@ -367,6 +381,26 @@ static void test_training(void **state)
     assert_int_equal(faults, 0);
 }
 
+#define SERVE(...) troupe_serve(line, NULL, "/line", &service, __VA_ARGS__)
+
+static void test_serving(void **state)
+{
+    (void)state;
+    troupe_service service;
+    faults = 0;
+    expect(SERVE(.replicas = 257), ".replicas");
+    expect(SERVE(.replicas = UINT32_MAX), ".replicas");
+    expect(SERVE(.batch = UINT32_MAX), ".batch");
+    expect(SERVE(.queue = UINT32_MAX), ".queue");
+    expect(SERVE(.deadline_ms = UINT32_MAX), ".deadline_ms");
+    expect(SERVE(.http = (troupe_http)2), ".http");
+    expect(SERVE(.http = (troupe_http)-1), ".http");
+    expect(SERVE(.port = -1), ".port");
+    expect(SERVE(.port = 65536), ".port");
+    expect(troupe_serve(line, NULL, long_text, &service), "route");
+    assert_int_equal(faults, 0);
+}
+
 // Options of a newer header, longer than this library knows; or such as forgot their size.
 static bool forgotten;
 #define ODD(S)                                                                                     \
@@ -483,6 +517,15 @@ static void give_odd_options_of_batches(void)
     assert_int_equal(faults, 0);
 }
 
+static void give_odd_options_of_a_service(void)
+{
+    troupe_service service;
+    faults = 0;
+    expect_odd("serve", troupe_serve_as(&troupe_model_line, NULL, "/line", &service,
+                                        ODD(troupe_serve_options)));
+    assert_int_equal(faults, 0);
+}
+
 static void test_options_of_another_size(void **state)
 {
     (void)state;
@@ -490,6 +533,7 @@ static void test_options_of_another_size(void **state)
         forgotten = i == 1;
         give_odd_options();
         give_odd_options_of_batches();
+        give_odd_options_of_a_service();
     }
 }
 
@@ -514,6 +558,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_objects, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_training, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_serving, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_options_of_another_size, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

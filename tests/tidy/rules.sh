@@ -5,7 +5,7 @@ set -eu
 cd "$1"
 
 folders=
-for folder in include runtime actors train models tune tests examples benchmarks tools; do
+for folder in include runtime actors train models tune serve tests examples benchmarks tools; do
     [ ! -d $folder ] || folders="$folders $folder"
 done
 # shellcheck disable=SC2086
@@ -16,7 +16,7 @@ files=$(find $folders -name '*.[ch]' -type f | sort)
 awk '
 function complain(text) { print FILENAME ":" FNR ": " text; found = 1 }
 function layer_number(name) {
-    return name == "runtime" ? 1 : name == "actors" ? 2 : name == "train" ? 3 : name == "models" ? 4 : name == "tune" ? 5 : 0
+    return name == "runtime" ? 1 : name == "actors" ? 2 : name == "train" ? 3 : name == "models" ? 4 : name == "tune" ? 5 : name == "serve" ? 6 : 0
 }
 FNR == 1 {
     if (previous != "" && lines > 1000)
@@ -55,12 +55,16 @@ length($0) > 100 && !unformatted { complain("the line has " length($0) " columns
     sub(/\/.*/, "", above)
     if (level && target ~ /\// && layer_number(above) > level)
         complain(folder " includes " target " of a layer above it")
+    if (folder == "serve" && above == "tune")
+        complain(folder " includes " target " of a layer that it stands beside")
     if (public && target ~ /\// && (layer_number(above) || $0 ~ /"/))
         complain("a public header includes " target ", which is not public")
-    if (public && target ~ /^(zmq|msgpack|xxhash)/)
+    if (public && target ~ /^(zmq|msgpack|xxhash|microhttpd)/)
         complain("a public header includes " target " of a library that users need not have")
     if (level && target == "zmq.h" && FILENAME != "runtime/link/zmq_internal.h")
         complain("only runtime/link/zmq_internal.h may include zmq.h")
+    if (level && target == "microhttpd.h" && FILENAME != "serve/http_library.h")
+        complain("only serve/http_library.h may include microhttpd.h")
     if (level && target == "uthash.h" && FILENAME != "runtime/base/hash.h")
         complain("only runtime/base/hash.h may include uthash.h, which it gives our memory")
 }

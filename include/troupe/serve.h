@@ -1,0 +1,142 @@
+// serve.h: models that answer. A service keeps a model in processes of its own, its replicas, and
+// gives them what threads and actors of the program ask, and clients over HTTP, in batches.
+//
+//     troupe_service digits;
+//     TROUPE_TRY(troupe_serve(net, troupe_result_checkpoint(result), "/digits", &digits,
+//                             .replicas = 2, .batch = 32));
+//
+//     troupe_ref answer = troupe_predict(digits, &x);          // A reference, as of any call.
+//     TROUPE_TRY(troupe_get(troupe_tensor, answer, &y));
+//
+//     TROUPE_TRY(troupe_service_stop(digits)); // Answers what it has accepted.
+//
+// With .http = TROUPE_HTTP_LOOPBACK programs of this machine can ask, too:
+//
+//     curl -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json"
+//          -d '{"instances": [[0, 0.5, 1]]}' http://127.0.0.1:PORT/digits
+//     {"predictions": [[0.1, 0.9]]}
+#ifndef TROUPE_SERVE_H
+#define TROUPE_SERVE_H
+
+#include <troupe/actor.h>
+#include <troupe/model.h>
+#include <troupe/tensor.h>
+
+TROUPE_BEGIN_C
+
+// A service is an actor of the library. Its handle is a plain value that owns nothing: it can be
+// copied, be a field of a TROUPE_STRUCT (as troupe_service) and be sent in messages, so that other
+// processes ask it too. It ends by troupe_service_stop, or with the runtime.
+typedef struct troupe_service {
+    troupe_actor address;
+} troupe_service;
+TROUPE_ARRAY_DECLARE_(troupe_service);
+TROUPE_UNUSED static uint64_t troupe_hash_troupe_service[2];
+TROUPE_UNUSED static const troupe_type troupe_type_troupe_service = {TROUPE_ABI,
+                                                                     TROUPE_KIND_ACTOR,
+                                                                     "troupe_service",
+                                                                     sizeof(troupe_service),
+                                                                     NULL,
+                                                                     0,
+                                                                     NULL,
+                                                                     &troupe_hash_troupe_service[0],
+                                                                     {NULL}};
+TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_troupe_service = {
+    TROUPE_ABI,
+    TROUPE_KIND_ARRAY,
+    "troupe_array_troupe_service",
+    sizeof(troupe_array_troupe_service),
+    NULL,
+    0,
+    &troupe_type_troupe_service,
+    &troupe_hash_troupe_service[1],
+    {NULL}};
+
+// From where a service can be asked beside by its handle.
+typedef enum troupe_http {
+    TROUPE_HTTP_NONE,
+    TROUPE_HTTP_LOOPBACK, // Over HTTP at 127.0.0.1, by who has the token.
+} troupe_http;
+
+typedef struct troupe_serve_options {
+    size_t size;
+    uint32_t replicas; // Processes that each have an instance of the model; default 1, at most 256.
+    // Rows that a replica is asked at once, at most; default 32. Requests are put together as they
+    // come, and none waits for others: a replica that idles takes what there is. A request that has
+    // more rows is asked alone.
+    uint32_t batch;
+    const char *config; // JSON, laid over the checkpoint's config: as of troupe_model_open.
+    // Requests that may wait, at most; default 1024. Their tensors may take 256 MiB.
+    uint32_t queue;
+    // How long a request may wait, and then how long a replica may take for a batch, in
+    // milliseconds; default 30,000. A replica that takes longer is killed.
+    uint32_t deadline_ms;
+    // The model may be asked the same twice. A request whose replica died, or whose batch failed,
+    // is then asked once more, alone, before it fails.
+    bool repeatable;
+    troupe_http http;
+    int port; // Where it listens; default: any that is free (troupe_service_info_get).
+    int unused_;
+} troupe_serve_options;
+
+// Starts a service of a model with the weights of a checkpoint ("~/" is the home; NULL: as
+// troupe_model_open), and returns when all replicas have opened it. The folder must stay as long as
+// the service: a replica that dies is started again from it. `route` is the service's name and the
+// path over HTTP: 2 to 128 of [A-Za-z0-9._/-], beginning with "/". TROUPE_INVALID: an option or the
+// route, the text names it; TROUPE_UNSUPPORTED: HTTP without libmicrohttpd; TROUPE_IO: the port is
+// taken; else why a replica could not start: as troupe_model_open and troupe_spawn.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_serve_as(const troupe_model *model,
+                                                                  const char *checkpoint,
+                                                                  const char *route,
+                                                                  troupe_service *service,
+                                                                  const troupe_serve_options *how);
+#define troupe_serve(M, checkpoint, ...) TROUPE_SERVE_(M, checkpoint, __VA_ARGS__, .unused_ = 0)
+#define TROUPE_SERVE_(M, checkpoint, route, service, ...)                                          \
+    troupe_serve_as(&troupe_model_##M, (checkpoint), (route), (service),                           \
+                    &(troupe_serve_options){.size = sizeof(troupe_serve_options), __VA_ARGS__})
+
+// Asks for the predictions of a tensor whose first dimension is its rows, at least one; it is
+// copied before this returns. The reference stands for a troupe_tensor: what troupe_model_forward
+// gives for these rows. It fails with TROUPE_WRONG_TYPE: not of the model's .input, the text has
+// both shapes; TROUPE_BUSY: too much waits already; TROUPE_STOPPED: the service is being stopped;
+// TROUPE_PEER_LOST: the replica that had it died, it may have been computed;
+// TROUPE_DEADLINE_EXCEEDED: it has waited for .deadline_ms; what the model's hooks return; else as
+// any call of an actor. A model whose results have not as many rows as its inputs needs .batch = 1.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_ref troupe_predict(troupe_service service,
+                                                              const troupe_tensor *x);
+
+typedef struct troupe_service_info {
+    char route[132];
+    char url[192];  // "http://127.0.0.1:41523/digits"; empty without HTTP.
+    char token[68]; // What clients must show, as "Authorization: Bearer TOKEN". A secret.
+    uint32_t replicas, replicas_alive; // Asked for; there now.
+    bool stopping;
+    uint64_t queued, under_way; // Requests that wait; that replicas have.
+    uint64_t answered;          // With a prediction,
+    uint64_t failed;            // with a failure after they were accepted,
+    uint64_t refused;           // and without being accepted.
+    uint64_t batches, rows;     // That were asked.
+    uint64_t restarts;          // Of replicas.
+    // From when a request was accepted to its prediction, in seconds: half of them took at most
+    // p50_s; 0 where there was none.
+    double p50_s, p99_s, longest_s;
+} troupe_service_info;
+// What the service is and has done. Errors as those of a call of an actor.
+TROUPE_EXPERIMENTAL troupe_status troupe_service_info_get(troupe_service service,
+                                                          troupe_service_info *info, size_t size);
+#define troupe_service_info_get(service, info)                                                     \
+    troupe_service_info_get((service), (info), sizeof(troupe_service_info))
+
+// Ends a service: new requests are refused, those that it has accepted are answered, then its
+// replicas and its HTTP server end, and this returns. After `force_after_ms` (TROUPE_FOREVER:
+// never) what has no answer yet is refused and the replicas are killed: TROUPE_DEADLINE_EXCEEDED.
+// TROUPE_NOT_EXECUTED: it has ended already.
+TROUPE_EXPERIMENTAL troupe_status troupe_service_stop(troupe_service service, int force_after_ms);
+// troupe_service_stop(service): never by force; troupe_service_stop(service, 500)
+#define troupe_service_stop(...) TROUPE_SERVICE_STOP_(__VA_ARGS__, )
+#define TROUPE_SERVICE_STOP_(service, ...)                                                         \
+    troupe_service_stop((service), TROUPE_TIMEOUT_(__VA_ARGS__))
+
+TROUPE_END_C
+
+#endif

@@ -1,0 +1,159 @@
+// serve.c: the public functions of services, and what their options may be.
+#include <actors/call/call.h>
+#include <models/model.h>
+#include <runtime/base/arena.h>
+#include <runtime/base/error.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
+#include <runtime/base/range.h>
+#include <runtime/base/require.h>
+#include <serve/service.h>
+#include <stdio.h>
+#include <string.h>
+#include <train/storage.h>
+#include <unistd.h>
+
+#undef troupe_service_info_get
+#undef troupe_service_stop
+
+enum {
+    REPLICAS_MAX = 256,
+    BATCH_MAX = 1 << 20,
+    QUEUE_MAX = 1 << 20,
+    DEADLINE_MAX_MS = 86400000,
+    BATCH_DEFAULT = 32,
+    QUEUE_DEFAULT = 1024,
+    DEADLINE_DEFAULT_MS = 30000,
+};
+
+static troupe_status check_options(const troupe_serve_options *how)
+{
+    static const trp_range ranges[] = {
+        TRP_RANGE(troupe_serve_options, replicas, 1, REPLICAS_MAX),
+        TRP_RANGE(troupe_serve_options, batch, 1, BATCH_MAX),
+        TRP_RANGE(troupe_serve_options, queue, 1, QUEUE_MAX),
+        TRP_RANGE(troupe_serve_options, deadline_ms, 1, DEADLINE_MAX_MS),
+        TRP_RANGE(troupe_serve_options, http, TROUPE_HTTP_NONE, TROUPE_HTTP_LOOPBACK),
+        TRP_RANGE(troupe_serve_options, port, 1, UINT16_MAX),
+    };
+    return trp_ranges_check("troupe_serve", ranges, sizeof ranges / sizeof *ranges, how);
+}
+
+static troupe_status check_route(const char *route)
+{
+    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+                                  "._-/";
+    size_t length = strlen(route);
+    if (length < 2 || length > TRP_ROUTE_MAX || route[0] != '/' || strspn(route, allowed) != length)
+        return troupe_fail(TROUPE_INVALID,
+                           "the route is \"%.140s\", must be \"/\" and 1 to %d letters, digits, "
+                           "'.', '_', '-' or '/'",
+                           route, TRP_ROUTE_MAX - 1);
+    if (strcmp(route, "/healthz") == 0 || strcmp(route, "/metrics") == 0)
+        return troupe_fail(TROUPE_INVALID, "the route \"%s\" is the library's own", route);
+    return TROUPE_OK;
+}
+
+// Replicas may have another working folder.
+static troupe_status make_absolute(const char *path, char **absolute)
+{
+    char here[4096];
+    bool local = trp_storage_is_local(path);
+    if (local)
+        path = trp_storage_local(path);
+    if (!local || path[0] == '/' || strncmp(path, "~/", 2) == 0) {
+        *absolute = trp_strdup(path);
+    } else if (!getcwd(here, sizeof here)) {
+        return trp_fail_errno(TROUPE_IO, "the working folder, where checkpoint %.200s is", path);
+    } else {
+        size_t size = strlen(here) + strlen(path) + 2;
+        *absolute = (char *)trp_alloc(size);
+        if (*absolute)
+            (void)snprintf(*absolute, size, "%s/%s", here, path);
+    }
+    return *absolute ? TROUPE_OK
+                     : troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a checkpoint");
+}
+
+troupe_status troupe_serve_as(const troupe_model *model, const char *checkpoint, const char *route,
+                              troupe_service *service, const troupe_serve_options *how)
+{
+    TRP_REQUIRE(model);
+    TRP_REQUIRE(route);
+    TRP_REQUIRE(service);
+    TRP_REQUIRE(how);
+    troupe_serve_options full;
+    const trp_model *found;
+    char *folder = NULL;
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_serve", full, how));
+    TROUPE_TRY(check_options(&full));
+    TROUPE_TRY(check_route(route));
+    TROUPE_TRY(trp_model_of(model, &found));
+    if (checkpoint)
+        TROUPE_TRY(make_absolute(checkpoint, &folder));
+    const trp_service_how ask = {
+        .model = found->table->name,
+        .route = route,
+        .checkpoint = folder,
+        .config = full.config,
+        .replicas = full.replicas ? full.replicas : 1,
+        .batch = full.batch ? full.batch : BATCH_DEFAULT,
+        .queue = full.queue ? full.queue : QUEUE_DEFAULT,
+        .deadline_ms = full.deadline_ms ? full.deadline_ms : DEADLINE_DEFAULT_MS,
+        .repeatable = full.repeatable,
+        .http = full.http,
+        .port = (uint32_t)full.port,
+    };
+    troupe_status status = trp_service_start(&ask, &service->address);
+    trp_free(folder);
+    return status;
+}
+
+troupe_ref troupe_predict(troupe_service service, const troupe_tensor *x)
+{
+    return TRP_IS_NULL(x) ? trp_call_failed(TRP_NULL(x)) : trp_service_ask(service.address, x);
+}
+
+static void copy_text(char *to, size_t capacity, const char *from)
+{
+    (void)snprintf(to, capacity, "%s", from ? from : "");
+}
+
+troupe_status troupe_service_info_get(troupe_service service, troupe_service_info *info,
+                                      size_t size)
+{
+    TRP_REQUIRE(info);
+    trp_arena arena = {0}, *before = trp_arena_swap(&arena);
+    trp_service_state state;
+    troupe_status status = trp_service_state_of(service.address, &state);
+    (void)trp_arena_swap(before);
+    if (status == TROUPE_OK) {
+        troupe_service_info known = {
+            .replicas = state.replicas,
+            .replicas_alive = state.alive,
+            .stopping = state.stopping,
+            .queued = state.queued,
+            .under_way = state.under_way,
+            .answered = state.answered,
+            .failed = state.failed,
+            .refused = state.refused,
+            .batches = state.batches,
+            .rows = state.rows,
+            .restarts = state.restarts,
+            .p50_s = state.p50_s,
+            .p99_s = state.p99_s,
+            .longest_s = state.longest_s,
+        };
+        copy_text(known.route, sizeof known.route, state.route);
+        copy_text(known.url, sizeof known.url, state.url);
+        copy_text(known.token, sizeof known.token, state.token);
+        trp_output_give(info, size, &known, sizeof known);
+    }
+    trp_arena_clear(&arena);
+    return status;
+}
+
+troupe_status troupe_service_stop(troupe_service service, int force_after_ms)
+{
+    return trp_service_end(service.address, force_after_ms);
+}

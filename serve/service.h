@@ -1,0 +1,110 @@
+// service.h: what a service is made of: requests, what its actor and its HTTP server share, and
+// the actor's messages.
+#ifndef TRP_SERVE_SERVICE_H
+#define TRP_SERVE_SERVICE_H
+
+#include <actors/class/histogram.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <troupe/async.h>
+#include <troupe/serve.h>
+
+enum {
+    TRP_ROUTE_MAX = 128,
+    TRP_TOKEN_TEXT = 65,
+    TRP_WAITING_BYTES_MAX = 256 << 20, // Of requests that wait; one alone may be larger.
+};
+
+// ---- request.c
+
+typedef struct trp_inference trp_inference;
+// Told the answer once: y, or a status with its text. The request is its owner's again.
+typedef void (*trp_inference_done)(trp_inference *request, troupe_status status, const char *text,
+                                   const troupe_tensor *y);
+
+struct trp_inference {
+    trp_inference *next;
+    troupe_tensor x;
+    void *memory; // That its elements are in.
+    size_t rows, bytes;
+    int64_t accepted_ns;
+    bool alone;            // It is asked in a batch of its own,
+    bool repeated;         // and for the second time.
+    troupe_deferred later; // It is answered so, and freed then, if `done` is NULL.
+    trp_inference_done done;
+};
+
+typedef struct trp_inferences {
+    trp_inference *first, **last;
+    size_t count;
+} trp_inferences;
+
+// Fills in what follows from its tensor, which it needs to have. TROUPE_WRONG_TYPE: no rows, or not
+// of the model's input.
+troupe_status trp_inference_check(const troupe_model *model, trp_inference *request);
+// A request with a copy of the tensor; NULL: no memory.
+trp_inference *trp_inference_make(const troupe_tensor *x);
+void trp_inference_free(trp_inference *request);
+void trp_inference_answer(trp_inference *request, const troupe_tensor *y);
+void trp_inference_refuse(trp_inference *request, troupe_status status, const char *text);
+
+void trp_inferences_begin(trp_inferences *list);
+void trp_inferences_push(trp_inferences *list, trp_inference *request);
+void trp_inferences_push_front(trp_inferences *list, trp_inference *request);
+trp_inference *trp_inferences_pop(trp_inferences *list);
+// Takes from the front what is asked together: at most so many rows, but at least one request.
+size_t trp_inferences_take_batch(trp_inferences *from, size_t rows_max, trp_inferences *batch);
+// Sets *x to the rows of all of them. Its elements are *memory, to be freed, or the first one's.
+troupe_status trp_inferences_join(const trp_inferences *batch, size_t rows, troupe_tensor *x,
+                                  void **memory);
+// The part of a result that is the request's, which begins with that row.
+troupe_tensor trp_inference_part(const trp_inference *request, const troupe_tensor *y, size_t row);
+
+// ---- service.c
+
+// What the actor and its HTTP server share. Made before both and freed after both.
+typedef struct trp_service_shared {
+    const troupe_model *model;
+    char route[TRP_ROUTE_MAX + 1];
+    char token[TRP_TOKEN_TEXT];
+    uint32_t replicas, queue;
+    troupe_actor service;
+    pthread_mutex_t lock;
+    trp_inferences inbox; // From the HTTP server, under the lock.
+    bool closed;          // Nothing more gets in. Under the lock.
+    atomic_bool stopping;
+    atomic_uint alive;
+    _Atomic uint64_t waiting, waiting_bytes; // In the inbox and the queue.
+    _Atomic uint64_t under_way, answered, failed, refused, batches, rows, restarts;
+    atomic_uint served; // HTTP requests that were accepted and have not been sent their answers.
+    trp_histogram latency;
+} trp_service_shared;
+
+// Counts a request in, or refuses it: TROUPE_STOPPED, TROUPE_BUSY.
+troupe_status trp_service_admit(trp_service_shared *shared, const trp_inference *request);
+// From the HTTP server: hands an admitted request to the actor. TROUPE_STOPPED, TROUPE_BUSY: it is
+// the caller's still, and counted out.
+troupe_status trp_service_hand(trp_service_shared *shared, trp_inference *request);
+// From the HTTP server: an accepted request was sent its answer, or its client has gone.
+void trp_service_served(trp_service_shared *shared);
+
+TROUPE_STRUCT(trp_service_how, (troupe_text, model), (troupe_text, route),
+              (troupe_text, checkpoint), (troupe_text, config), (uint32_t, replicas),
+              (uint32_t, batch), (uint32_t, queue), (uint32_t, deadline_ms), (bool, repeatable),
+              (uint32_t, http), (uint32_t, port));
+TROUPE_STRUCT(trp_service_state, (troupe_text, route), (troupe_text, url), (troupe_text, token),
+              (uint32_t, replicas), (uint32_t, alive), (bool, stopping), (uint64_t, queued),
+              (uint64_t, under_way), (uint64_t, answered), (uint64_t, failed), (uint64_t, refused),
+              (uint64_t, batches), (uint64_t, rows), (uint64_t, restarts), (double, p50_s),
+              (double, p99_s), (double, longest_s));
+// The percentiles of what the HTTP server shows too.
+void trp_service_percentiles(const trp_service_shared *shared, double *p50_s, double *p99_s,
+                             double *longest_s);
+
+// What the public functions do.
+troupe_status trp_service_start(const trp_service_how *how, troupe_actor *service);
+troupe_ref trp_service_ask(troupe_actor service, const troupe_tensor *x);
+troupe_status trp_service_state_of(troupe_actor service, trp_service_state *state);
+troupe_status trp_service_end(troupe_actor service, int force_after_ms);
+
+#endif
