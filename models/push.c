@@ -148,12 +148,12 @@ static troupe_status store(push *it, trp_draft *draft, const char *ref)
     return status;
 }
 
-static troupe_status push_to(push *it, const char *root, const char *key, const char *alias,
+static troupe_status push_to(push *it, const char *repository, const char *key, const char *alias,
                              troupe_model_ref *ref)
 {
     trp_draft draft;
     troupe_model_ref made;
-    TROUPE_TRY(trp_draft_begin(root, key, &draft));
+    TROUPE_TRY(trp_draft_begin(repository, key, &draft));
     (void)snprintf(made.text, sizeof made.text, "%s@%" PRId64, key, draft.at.number);
     troupe_status status = store(it, &draft, made.text);
     bool published = status == TROUPE_OK;
@@ -172,7 +172,6 @@ troupe_status troupe_push_as(const troupe_model *model, const char *key, const c
     TRP_REQUIRE(key);
     TRP_REQUIRE(checkpoint);
     troupe_push_options full;
-    trp_path root;
     push it = {.table = model, .checkpoint = checkpoint};
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_push", full, how));
     TROUPE_TRY(trp_model_of(model, &it.model));
@@ -182,9 +181,7 @@ troupe_status troupe_push_as(const troupe_model *model, const char *key, const c
     TROUPE_TRY(check_model(model, checkpoint));
     troupe_status status = prepare(&it, full.metadata);
     if (status == TROUPE_OK)
-        status = trp_repository_root(full.repository, TRP_TO_ADD, &root);
-    if (status == TROUPE_OK)
-        status = push_to(&it, root.text, key, full.alias, ref);
+        status = push_to(&it, full.repository, key, full.alias, ref);
     trp_buffer_free(&it.weights);
     trp_arena_clear(&it.arena);
     return status;

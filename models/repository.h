@@ -100,8 +100,9 @@ typedef struct trp_draft {
     trp_arena arena;
 } trp_draft;
 
-// Claims the next number of the key and makes its folder, synced.
-troupe_status trp_draft_begin(const char *root, const char *key, trp_draft *draft);
+// Claims the next number of the key and makes its folder, synced, in the repository that the option
+// says.
+troupe_status trp_draft_begin(const char *option, const char *key, trp_draft *draft);
 // Syncs the folder, in which all files are, and publishes the version with that manifest.
 troupe_status trp_draft_publish(trp_draft *draft, const void *manifest, size_t size);
 // Lets go of the version; unless it was published, it is removed. Leaves the last error alone.

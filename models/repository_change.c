@@ -133,11 +133,13 @@ static troupe_status sync_above(const char *root)
     return trp_folder_sync(path.text);
 }
 
-troupe_status trp_draft_begin(const char *root, const char *key, trp_draft *draft)
+troupe_status trp_draft_begin(const char *option, const char *key, trp_draft *draft)
 {
     bool fresh = false;
+    trp_path root;
     *draft = (trp_draft){0};
-    TROUPE_TRY(make_key(root, key, &draft->key_folder));
+    TROUPE_TRY(trp_repository_root(option, TRP_TO_ADD, &root));
+    TROUPE_TRY(make_key(root.text, key, &draft->key_folder));
     memcpy(draft->at.key, key, strlen(key) + 1);
     TROUPE_TRY(trp_key_open(draft->key_folder.text, &draft->lock));
     troupe_status status = trp_key_enter(draft->lock, TRP_KEY_WAIT_MS);
@@ -148,7 +150,7 @@ troupe_status trp_draft_begin(const char *root, const char *key, trp_draft *draf
     if (status == TROUPE_OK)
         status = trp_folder_sync(draft->key_folder.text);
     if (status == TROUPE_OK && fresh)
-        status = sync_above(root);
+        status = sync_above(root.text);
     if (status != TROUPE_OK)
         trp_draft_end(draft, false);
     return status;
@@ -182,19 +184,20 @@ void trp_draft_end(trp_draft *draft, bool published)
 // A name that is no alias is used meanwhile, by one at a time.
 static troupe_status write_alias(const char *key_folder, const char *alias, int64_t number)
 {
-    trp_path folder, made, path;
+    trp_path made, path;
     char text[32];
     int size = snprintf(text, sizeof text, "%" PRId64 "\n", number);
-    TROUPE_TRY(trp_path_make(&folder, "%s/" TRP_ALIASES, key_folder));
-    TROUPE_TRY(trp_path_make(&made, "%s/.new", folder.text));
-    TROUPE_TRY(trp_path_make(&path, "%s/%s", folder.text, alias));
-    troupe_status status = trp_folder_make_new(folder.text);
+    TROUPE_TRY(trp_path_make(&path, "%s/" TRP_ALIASES, key_folder));
+    troupe_status status = trp_folder_make_new(path.text);
     if (status != TROUPE_OK && status != TROUPE_EXISTS)
         return status;
     TROUPE_TRY(trp_folder_sync(key_folder)); // Also where another one made it, and was killed.
+    TROUPE_TRY(trp_path_make(&made, "%s/" TRP_ALIASES "/.new", key_folder));
+    TROUPE_TRY(trp_path_make(&path, "%s/" TRP_ALIASES "/%s", key_folder, alias));
     TROUPE_TRY(trp_file_write(made.text, &(trp_piece){text, (size_t)size}, 1));
     TROUPE_TRY(trp_folder_rename(made.text, path.text));
-    return trp_folder_sync(folder.text);
+    TROUPE_TRY(trp_path_make(&path, "%s/" TRP_ALIASES, key_folder));
+    return trp_folder_sync(path.text);
 }
 
 static troupe_status set_alias(const trp_version *version, const char *key_folder,

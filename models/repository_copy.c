@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
 #include <stdio.h>
 #include <string.h>
@@ -139,11 +140,11 @@ troupe_status troupe_repository_export_with(const char *ref, const char *folder,
 
 // ---- import
 
-static troupe_status import_to(const original *from, const char *root, const char *key,
+static troupe_status import_to(const original *from, const char *repository, const char *key,
                                troupe_model_ref *ref)
 {
     trp_draft draft;
-    TROUPE_TRY(trp_draft_begin(root, key, &draft));
+    TROUPE_TRY(trp_draft_begin(repository, key, &draft));
     troupe_status status = copy_files(from, draft.at.folder.text);
     if (status == TROUPE_OK)
         status = trp_draft_publish(&draft, from->text, from->size);
@@ -159,15 +160,15 @@ troupe_status troupe_repository_import_with(const char *folder, const char *key,
 {
     TRP_REQUIRE(folder);
     TRP_REQUIRE(key);
-    trp_path root, found;
+    trp_path found;
     original from;
+    troupe_repository_options full;
+    TROUPE_TRY(TRP_OPTIONS_TAKE("a repository", full, how));
     TROUPE_TRY(trp_name_check("key", key));
     TROUPE_TRY(trp_folder_find(folder, "folder", &found));
     troupe_status status = open_original(found.text, &from);
     if (status == TROUPE_OK)
-        status = trp_repository_of(how, TRP_TO_ADD, &root);
-    if (status == TROUPE_OK)
-        status = import_to(&from, root.text, key, ref);
+        status = import_to(&from, full.repository, key, ref);
     close_original(&from);
     return status;
 }
