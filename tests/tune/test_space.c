@@ -365,8 +365,9 @@ static void test_shorter_rows_are_read(void **state)
                                  TROUPE_FIXED(settings, hidden, 7)};
     _Alignas(troupe_param) char older[2 * SIZE];
     for (size_t i = 0; i < 2; i++) {
-        memcpy(older + i * SIZE, &rows[i], SIZE);
-        ((troupe_param *)(void *)(older + i * SIZE))->size = SIZE;
+        troupe_param row = rows[i];
+        row.size = SIZE;
+        memcpy(older + i * SIZE, &row, SIZE);
     }
     trp_space space;
     settings config;

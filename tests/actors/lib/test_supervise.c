@@ -505,8 +505,9 @@ static void test_shorter_rows(void **state)
                                  TROUPE_CHILD(keeper, .name = "younger")};
     _Alignas(troupe_child) char older[2 * SIZE];
     for (size_t i = 0; i < 2; i++) {
-        memcpy(older + i * SIZE, &rows[i], SIZE);
-        ((troupe_child *)(void *)(older + i * SIZE))->size = SIZE;
+        troupe_child row = rows[i];
+        row.size = SIZE;
+        memcpy(older + i * SIZE, &row, SIZE);
     }
     troupe_supervisor_actor top = troupe_supervisor_start((const void *)older, 2);
     keeper_actor found;
