@@ -58,10 +58,11 @@ typedef struct troupe_repository_options {
 // Stores a checkpoint of the model's runs as a new version of the key, and sets *ref to it (NULL:
 // not wanted). `checkpoint` is as of troupe_model_open. Before anything is stored the model is
 // checked: an instance is made of the checkpoint, and forward is called with one row of zeros of
-// the model's .input, dimensions of any size being 1; a model that has no .input is not asked. What
-// fails there is returned with its text. On TROUPE_OK the version is on disk. Errors also as those
-// of troupe_model_open; TROUPE_INVALID: metadata that are no JSON object. If the alias alone cannot
-// be set, the version is there nevertheless.
+// the model's .input, dimensions of any size being 1; a model that has no .input is not asked, and
+// one that has such dimensions may want other sizes (TROUPE_WRONG_TYPE). What else fails there is
+// returned with its text. On TROUPE_OK the version is on disk. Errors also as those of
+// troupe_model_open; TROUPE_INVALID: metadata that are no JSON object. If the alias alone cannot be
+// set, the version is there nevertheless.
 //     troupe_push(net, "digits", checkpoint, &ref, .alias = "production")
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_push_as(const troupe_model *model,
                                                                  const char *key,

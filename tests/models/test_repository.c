@@ -27,6 +27,8 @@ static troupe_status picky_forward(picky *self, const troupe_tensor *x, troupe_t
         assert_true(((const float *)x->data)[i] == 0);
     if (self->width == 0)
         return troupe_fail(TROUPE_UNSUPPORTED, "a width of 0 cannot be computed with");
+    if (self->width == 8)
+        return troupe_fail(TROUPE_WRONG_TYPE, "1 column, must be 8");
     if (self->width == 13)
         *y = (troupe_tensor){.dtype = TROUPE_FLOAT32, .ndim = 99};
     else
@@ -281,6 +283,22 @@ static void test_a_row_of_zeros_is_asked(void **state)
                 TROUPE_INVALID, "its result is no tensor");
     free(checkpoint);
     assert_string_equal(versions_of("picky"), "1");
+}
+
+// A model may want another size than 1 where its input has dimensions of any size: its config may
+// say which, as of images.
+static void test_sizes_may_be_the_models_own(void **state)
+{
+    (void)state;
+    char *checkpoint = picky_checkpoint(8);
+    troupe_must(troupe_push(picky, "picky", checkpoint, NULL, .repository = repository));
+    troupe_model fixed = troupe_model_picky;
+    fixed.input = &(const troupe_input){TROUPE_FLOAT32, 2, {3, 1}};
+    stored_said(troupe_push_as(&fixed, "picky", checkpoint, NULL,
+                               TROUPE_OPTIONS(troupe_push_options, .repository = repository)),
+                TROUPE_WRONG_TYPE, "asked with a row of zeros: forward: 1 column, must be 8");
+    assert_string_equal(versions_of("picky"), "1");
+    free(checkpoint);
 }
 
 static void test_another_model_is_told(void **state)
@@ -845,6 +863,7 @@ int main(int argc, char **argv)
         TEST(test_the_folder_is_found),
         TEST(test_a_model_that_cannot_be_asked_is_refused),
         TEST(test_a_row_of_zeros_is_asked),
+        TEST(test_sizes_may_be_the_models_own),
         TEST(test_another_model_is_told),
         TEST(test_lists_are_exact),
         TEST(test_what_is_not_there_is_listed),
