@@ -1,9 +1,10 @@
 // main.c: digits: searches for the settings with which a network reads handwritten digits best,
 // each trial trained by a group of worker processes, and tries the winner on images that no trial
 // saw. On the way it kills a process of each trial that gets half way, which costs nothing
-// but the time to restart.
+// but the time to restart. The winner can be served then.
 #include "data.h"
 #include "model.h"
+#include "serve.h"
 #include "sets.h"
 
 #include <getopt.h>
@@ -26,6 +27,7 @@ typedef struct command {
     uint64_t seed;
     const char *storage;
     const char *network;
+    int serve_s; // How long the best network is served; -1: not.
 } command;
 
 static const char usage[] =
@@ -37,7 +39,9 @@ static const char usage[] =
     "  --workers N    worker processes a trial (default 2)\n"
     "  --seed N       of the search, the data's division and the training (default 1)\n"
     "  --network KIND perceptron, convolution, or both: half of the trials each (default both)\n"
-    "  --storage DIR  folder for runs and checkpoints (default runs)\n";
+    "  --storage DIR  folder for runs, checkpoints and models (default runs)\n"
+    "  --serve N      pushes the best network into a repository, serves it from there, asks it\n"
+    "                 for the test images, and keeps it for N seconds, for curl (default: not)\n";
 
 // Reads the number given to the option `name`, which must be `low` to `high`.
 static troupe_status read_number(const char *name, const char *text, long low, long high,
@@ -77,6 +81,10 @@ static troupe_status read_option(int option, const char *name, command *cmd)
         TROUPE_TRY(read_number(name, optarg, 1, 10000, &number));
         cmd->epochs = (int)number;
         return TROUPE_OK;
+    case 'v':
+        TROUPE_TRY(read_number(name, optarg, 0, 86400, &number));
+        cmd->serve_s = (int)number;
+        return TROUPE_OK;
     case 'w':
         TROUPE_TRY(read_number(name, optarg, 1, 64, &number));
         cmd->workers = (int)number;
@@ -92,15 +100,11 @@ static troupe_status read_option(int option, const char *name, command *cmd)
 static troupe_status read_command(int argc, char **argv, command *cmd)
 {
     static const struct option options[] = {
-        {"data", required_argument, NULL, 'd'},
-        {"trials", required_argument, NULL, 't'},
-        {"epochs", required_argument, NULL, 'e'},
-        {"workers", required_argument, NULL, 'w'},
-        {"seed", required_argument, NULL, 's'},
-        {"storage", required_argument, NULL, 'o'},
-        {"network", required_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},
-        {0},
+        {"data", required_argument, NULL, 'd'},    {"trials", required_argument, NULL, 't'},
+        {"epochs", required_argument, NULL, 'e'},  {"workers", required_argument, NULL, 'w'},
+        {"seed", required_argument, NULL, 's'},    {"storage", required_argument, NULL, 'o'},
+        {"network", required_argument, NULL, 'n'}, {"serve", required_argument, NULL, 'v'},
+        {"help", no_argument, NULL, 'h'},          {0},
     };
     const char *from_environment = getenv("TROUPE_DIGITS_CSV");
     *cmd = (command){
@@ -112,6 +116,7 @@ static troupe_status read_command(int argc, char **argv, command *cmd)
         .seed = 1,
         .storage = "runs",
         .network = "both",
+        .serve_s = -1,
     };
     int option, which = 0;
     while ((option = getopt_long(argc, argv, "", options, &which)) != -1) {
@@ -265,6 +270,8 @@ static troupe_status demonstrate(command *cmd, const digits *data, const digits_
     TROUPE_TRY(troupe_run_report(troupe_result_path(best->result), NULL));
     printf("Restarts of the best trial: %d\nIts report, for a browser: %s/report.html\n",
            troupe_result_restarts(best->result), troupe_result_path(best->result));
+    if (cmd->serve_s >= 0)
+        TROUPE_TRY(digits_serve(checkpoint, data, cmd->storage, cmd->serve_s));
     printf("demo: test accuracy %.4f, %zu trials (%zu stopped early), %.1f s\n", result.accuracy,
            troupe_sweep_count(*sweep), troupe_sweep_stopped(*sweep),
            troupe_sweep_elapsed_s(*sweep));

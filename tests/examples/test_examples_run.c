@@ -231,11 +231,62 @@ static void test_digits_learns_a_folder_of_idx_files(void **state)
     EXPECT(table_sum() == 397);
 }
 
+static bool has_token(const char *text)
+{
+    for (; *text; text++)
+        if (strspn(text, "0123456789abcdef") >= 64)
+            return true;
+    return false;
+}
+
+// The accuracy of the service's answers, which is that of the checkpoint.
+static void expect_served(const char *asked)
+{
+    double accuracy = NAN;
+    const char *line = strstr(output, asked);
+    EXPECT(line != NULL && sscanf(line, "%*[^:]: accuracy %lf, each", &accuracy) == 1);
+    EXPECT(accuracy == demo_accuracy(2) && accuracy > 0.5);
+}
+
+static void test_the_best_of_digits_is_served(void **state)
+{
+    (void)state;
+    char arguments[1024];
+    int length = snprintf(arguments, sizeof arguments,
+                          "--data '%s' --trials 2 --epochs 2 --storage here --serve ",
+                          support_setting("TROUPE_DIGITS_CSV"));
+    (void)snprintf(arguments + length, sizeof arguments - (size_t)length, "1");
+    expect_run("digits", arguments, 0, "Pushed as digits@1 into the repository here/models\n");
+    EXPECT(strstr(output, "Served at http://127.0.0.1:") != NULL);
+    expect_served("Asked over HTTP for the test images: ");
+    // Who wants to ask by curl is told how, and the token stays in a file that goes with it.
+    EXPECT(strstr(output, "  curl -H \"@here/curl.headers\" -d \"@here/curl.json\" http://") !=
+           NULL);
+    EXPECT(!has_token(output));
+    char *path = support_path(folder, "here/curl.headers");
+    EXPECT(!support_exists(path));
+    free(path);
+
+    // Where there is no libmicrohttpd.
+    path = support_path(folder, "libmicrohttpd.so.12");
+    support_write_file(path, "", 0);
+    free(path);
+    assert_int_equal(setenv("LD_LIBRARY_PATH", folder, 1), 0);
+    (void)snprintf(arguments + length, sizeof arguments - (size_t)length, "60");
+    expect_run("digits", arguments, 0, "Pushed as digits@2 into the repository here/models\n");
+    assert_int_equal(unsetenv("LD_LIBRARY_PATH"), 0);
+    EXPECT(strstr(output, "Not served over HTTP: HTTP needs libmicrohttpd: ") != NULL);
+    EXPECT(strstr(output, "Served to this program, replicas: ") != NULL);
+    expect_served("Asked by a call for the test images: ");
+    EXPECT(ran_s < 60);
+}
+
 static void test_digits_refuses_in_a_sentence(void **state)
 {
     (void)state;
     expect_run("digits", "--data none.csv", 1, "digits: none.csv: No such file");
     expect_run("digits", "--trials 0", 1, "digits: --trials is '0', must be a number from 1");
+    expect_run("digits", "--serve for-ever", 1, "--serve is 'for-ever', must be a number from 0");
     expect_run("digits", "--epochs many", 1, "digits: --epochs is 'many'");
     expect_run("digits", "--network deep", 1, "--network is 'deep', must be perceptron, conv");
     expect_run("digits", "extra", 1, "digits: 'extra' is no option");
@@ -244,6 +295,8 @@ static void test_digits_refuses_in_a_sentence(void **state)
     // One epoch of one trial is not enough for what the standard data allow.
     char arguments[1024] = "--trials 1 --epochs 1";
     expect_run("digits", arguments, 1, "is below 0.96");
+    EXPECT(strstr(output, "digits@") ==
+           NULL); // Nothing is pushed and served that was not asked for.
 }
 
 static void test_the_transformer_writes(void **state)
@@ -288,6 +341,7 @@ int main(void)
         TEST(test_the_sweep_finds_a_good_rate),
         TEST(test_digits_learns_the_csv),
         TEST(test_digits_learns_a_folder_of_idx_files),
+        TEST(test_the_best_of_digits_is_served),
         TEST(test_digits_refuses_in_a_sentence),
         TEST(test_the_transformer_writes),
     };
