@@ -169,14 +169,21 @@ static void run_started(trp_serial_task *task)
 {
     operation *it = (operation *)task;
     struct trp_started *row = it->member->row;
-    if (perform(it->member, &it->request, row->spin_ns) != TROUPE_OK)
+    troupe_error before;
+    trp_error_hold(&before);
+    int64_t spin_ns = trp_serial_is_here(row->thread) ? row->spin_ns : it->member->spin_ns;
+    if (perform(it->member, &it->request, spin_ns) != TROUPE_OK)
         it->error = *troupe_last_error();
-    trp_error_forget();
+    trp_error_restore(&before);
     trp_counter_raise(&row->ended);
 }
 
+// Who waits does what has not been begun itself: to wake the thread for it, and to be woken by it,
+// takes longer than a small sum.
 static void await(struct trp_started *row, uint64_t number)
 {
+    while (!trp_counter_reached(&row->ended, (uint32_t)number) && trp_serial_help(row->thread))
+        continue;
     (void)trp_counter_await(&row->ended, (uint32_t)number, row->spin_ns, INT64_MAX);
 }
 
@@ -202,7 +209,10 @@ troupe_status trp_collective_start(trp_member *member, const trp_request *reques
                       .next = row->first};
     row->first = it;
     *number = it->number;
-    trp_serial_add(row->thread, &it->task);
+    if (request->awaited && row->spin_ns == 0)
+        trp_serial_put(row->thread, &it->task);
+    else
+        trp_serial_add(row->thread, &it->task);
     return TROUPE_OK;
 }
 

@@ -19,6 +19,9 @@ typedef struct trp_request {
     troupe_dtype element;
     troupe_reduction how;
     int root;
+    // Of a started one: it will be waited for, whatever comes. Where there is no CPU beside those
+    // of the loops, that is when it is done: a thread for it would take the CPU from a loop.
+    bool awaited;
 } trp_request;
 
 // Does it, after all that was started.

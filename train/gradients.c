@@ -308,6 +308,7 @@ static troupe_status start(const troupe_gradients *all, trp_request what, uint64
 {
     what.operation = TRP_ALLREDUCE;
     what.purpose = TRP_GRADIENTS;
+    what.awaited = true;
     return trp_collective_start(all->member, &what, number);
 }
 

@@ -2,7 +2,6 @@
 #include <pthread.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
-#include <stdbool.h>
 #include <train/serial.h>
 
 struct trp_serial {
@@ -13,28 +12,30 @@ struct trp_serial {
     bool working, ending;
 };
 
+// With the lock, which is let go meanwhile.
+static void do_first(trp_serial *serial)
+{
+    trp_serial_task *task = serial->first;
+    serial->first = task->next;
+    if (!serial->first)
+        serial->last = &serial->first;
+    serial->working = true;
+    pthread_mutex_unlock(&serial->lock);
+    task->run(task);
+    pthread_mutex_lock(&serial->lock);
+    serial->working = false;
+    pthread_cond_broadcast(&serial->changed);
+}
+
 static void *serve(void *user)
 {
     trp_serial *serial = (trp_serial *)user;
     pthread_mutex_lock(&serial->lock);
-    for (;;) {
-        trp_serial_task *task = serial->first;
-        if (!task && serial->ending)
-            break;
-        if (!task) {
+    while (serial->first || serial->working || !serial->ending)
+        if (serial->first && !serial->working)
+            do_first(serial);
+        else
             (void)pthread_cond_wait(&serial->changed, &serial->lock);
-            continue;
-        }
-        serial->first = task->next;
-        if (!serial->first)
-            serial->last = &serial->first;
-        serial->working = true;
-        pthread_mutex_unlock(&serial->lock);
-        task->run(task);
-        pthread_mutex_lock(&serial->lock);
-        serial->working = false;
-        pthread_cond_broadcast(&serial->changed);
-    }
     pthread_mutex_unlock(&serial->lock);
     return NULL;
 }
@@ -58,14 +59,40 @@ troupe_status trp_serial_start(const char *name, trp_serial **serial)
     return status;
 }
 
-void trp_serial_add(trp_serial *serial, trp_serial_task *task)
+static void add(trp_serial *serial, trp_serial_task *task, bool wake)
 {
     task->next = NULL;
     pthread_mutex_lock(&serial->lock);
     *serial->last = task;
     serial->last = &task->next;
-    pthread_cond_broadcast(&serial->changed);
+    if (wake)
+        pthread_cond_broadcast(&serial->changed);
     pthread_mutex_unlock(&serial->lock);
+}
+
+void trp_serial_add(trp_serial *serial, trp_serial_task *task)
+{
+    add(serial, task, true);
+}
+
+void trp_serial_put(trp_serial *serial, trp_serial_task *task)
+{
+    add(serial, task, false);
+}
+
+bool trp_serial_help(trp_serial *serial)
+{
+    pthread_mutex_lock(&serial->lock);
+    bool can = serial->first && !serial->working;
+    if (can)
+        do_first(serial);
+    pthread_mutex_unlock(&serial->lock);
+    return can;
+}
+
+bool trp_serial_is_here(const trp_serial *serial)
+{
+    return pthread_equal(pthread_self(), serial->thread) != 0;
 }
 
 void trp_serial_wait(trp_serial *serial)
