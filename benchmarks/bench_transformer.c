@@ -10,11 +10,13 @@
 #include "bench_transformer.h"
 #include "harness_rows.h"
 
+#include <cblas.h>
 #include <digits/random.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <transformer/model.h>
+#include <unistd.h>
 
 enum { PAIRS = 24, SECONDS_MAX = 300, WARM_UP = 5, STEPS = 25, QUICK_STEPS = 3, REPORT_EVERY = 5 };
 
@@ -173,9 +175,28 @@ static void print(const bench_rounds *ours, const bench_rounds *bound, const ben
                                    .note = note});
 }
 
+// OpenBLAS takes its oldest kernels on a CPU that is newer than itself. Both sides then have those
+// that the CPU can run: the library reads the variable when it is loaded, so it is loaded again.
+static void choose_kernels(char **argv)
+{
+#ifdef __x86_64__
+    static const char choice[] = "OPENBLAS_CORETYPE";
+    if (getenv(choice) || strcmp(openblas_get_corename(), "Prescott") != 0)
+        return;
+    const char *core = __builtin_cpu_supports("avx512f") ? "SKYLAKEX"
+                       : __builtin_cpu_supports("avx2")  ? "HASWELL"
+                                                         : NULL;
+    if (core && setenv(choice, core, 1) == 0)
+        execv("/proc/self/exe", argv);
+#else
+    (void)argv;
+#endif
+}
+
 int main(int argc, char **argv)
 {
     static bench_rounds ours, bound, loose;
+    choose_kernels(argv);
     troupe_must(troupe_start(argc, argv, .workers = TROUPE_NONE, .cpus = 2));
     bench_rows_open(argc, argv); // A rank does not come here.
     steps = bench_rows_quick() ? QUICK_STEPS : STEPS;
