@@ -1,6 +1,6 @@
 // collective.c: arguments that one rank alone finds wrong, which need nobody else and leave the
-// group in step; the engine's functions; and what is done beside the loop, by one thread in the
-// order of starts.
+// group in step; the engine's functions; and what is done beside the loop in the order of starts,
+// by one thread or by who waits for it.
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
@@ -133,6 +133,8 @@ static troupe_status perform(trp_member *member, const trp_request *what, int64_
 
 // ---- what was started
 
+_Atomic bool trp_collective_beside;
+
 typedef struct operation {
     trp_serial_task task; // First.
     trp_member *member;
@@ -209,7 +211,7 @@ troupe_status trp_collective_start(trp_member *member, const trp_request *reques
                       .next = row->first};
     row->first = it;
     *number = it->number;
-    if (request->awaited && row->spin_ns == 0)
+    if (request->awaited && row->spin_ns == 0 && !atomic_load(&trp_collective_beside))
         trp_serial_put(row->thread, &it->task);
     else
         trp_serial_add(row->thread, &it->task);

@@ -6,6 +6,8 @@
 #ifndef TRP_COLLECTIVE_H
 #define TRP_COLLECTIVE_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <train/control.h>
 #include <troupe/collective.h>
 
@@ -23,6 +25,9 @@ typedef struct trp_request {
     // of the loops, that is when it is done: a thread for it would take the CPU from a loop.
     bool awaited;
 } trp_request;
+
+// For tests: also without such a CPU the thread does what is awaited.
+extern _Atomic bool trp_collective_beside;
 
 // Does it, after all that was started.
 troupe_status trp_collective(trp_member *member, const trp_request *request);

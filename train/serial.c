@@ -100,6 +100,7 @@ void trp_serial_wait(trp_serial *serial)
     if (!serial)
         return;
     pthread_mutex_lock(&serial->lock);
+    pthread_cond_broadcast(&serial->changed); // For what was put.
     while (serial->first || serial->working)
         (void)pthread_cond_wait(&serial->changed, &serial->lock);
     pthread_mutex_unlock(&serial->lock);

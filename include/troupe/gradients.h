@@ -67,6 +67,7 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_gradients_average(troup
 //
 // Gradients are summed in buckets, the first one of up to 1 MiB and the others of up to 25 MiB, in
 // the reverse order of registration: each as soon as all in it and in those before it are ready.
+// Where the loops of all ranks leave no CPU for that, they are summed when the step ends.
 
 // Says that the gradient registered at that address is complete: it is not to be touched until
 // troupe_gradients_wait has returned. TROUPE_INVALID: there is none at that address, it was said

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <train/collective.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -326,8 +327,11 @@ static void test_a_loop_changes_by_ten_lines_at_most(void **state)
 
 enum { BIG = 700000, SMALL = 5 };
 
-static troupe_status fill_buckets(troupe_rank *me)
+TROUPE_STRUCT(fill_settings, (bool, beside)); // Whatever CPUs there are.
+
+static troupe_status fill_buckets(troupe_rank *me, const fill_settings *config)
 {
+    trp_collective_beside = config->beside;
     static float values[4][BIG], gradients[4][BIG];
     static double other[SMALL], other_gradient[SMALL];
     troupe_gradients *all = troupe_gradients_open(me);
@@ -360,16 +364,19 @@ static troupe_status fill_buckets(troupe_rank *me)
     }
     return TROUPE_OK;
 }
-TROUPE_TRAINER(fill_buckets);
+TROUPE_TRAINER(fill_buckets, fill_settings);
 
 static void test_buckets_in_any_order_of_readiness(void **state)
 {
     (void)state;
-    for (int ranks = 1; ranks <= 3; ranks++) {
-        troupe_result *result = NULL;
-        troupe_must(troupe_train(fill_buckets, NULL, &result, .ranks = ranks, .storage = folder));
-        troupe_result_free(&result);
-    }
+    for (int ranks = 1; ranks <= 3; ranks++)
+        for (int beside = 0; beside < 2; beside++) {
+            troupe_result *result = NULL;
+            fill_settings config = {.beside = beside};
+            troupe_must(
+                troupe_train(fill_buckets, &config, &result, .ranks = ranks, .storage = folder));
+            troupe_result_free(&result);
+        }
 }
 
 // ---- misuse

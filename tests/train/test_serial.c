@@ -71,7 +71,7 @@ static void test_who_helps_keeps_the_order(void **state)
     end();
 }
 
-// Those that were put are done by who helps, with a task that is added, or in the end.
+// Those that were put are done by who helps, before a task that is added, at a wait, or in the end.
 static void test_what_is_put_is_done(void **state)
 {
     (void)state;
@@ -85,8 +85,11 @@ static void test_what_is_put_is_done(void **state)
     trp_serial_wait(serial);
     assert_int_equal(done, 5);
     trp_serial_put(serial, &steps[5].task);
-    end();
+    trp_serial_wait(serial);
     assert_int_equal(done, 6);
+    trp_serial_put(serial, &steps[6].task);
+    end();
+    assert_int_equal(done, 7);
     assert_int_equal(order_is_wrong, 0);
 }
 
