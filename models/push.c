@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <train/checkpoint.h>
+#include <train/spec.h>
 #include <train/state.h>
 
 // ---- the check
@@ -84,41 +85,13 @@ typedef struct push {
     trp_manifest_file file;
 } push;
 
-static const char *keep_buffer(trp_arena *arena, trp_buffer *text)
-{
-    trp_buffer_append(text, "", 1);
-    char *copy = text->failed ? NULL : (char *)trp_arena_alloc(arena, text->size);
-    if (copy)
-        memcpy(copy, text->data, text->size);
-    trp_buffer_free(text);
-    return copy;
-}
-
-static troupe_status take_metadata(push *it, const char *given)
-{
-    trp_json value;
-    trp_buffer text = {0};
-    if (!given)
-        return TROUPE_OK;
-    if (trp_json_parse(given, strlen(given), &value) != TROUPE_OK)
-        return trp_error_prefix("option .metadata is not JSON");
-    if (!trp_json_is_object(value))
-        return troupe_fail(TROUPE_INVALID, "option .metadata is '%.60s': expected a JSON object",
-                           given);
-    troupe_status status = trp_json_canonical(value, &text);
-    it->manifest.metadata = keep_buffer(&it->arena, &text);
-    if (status == TROUPE_OK && !it->manifest.metadata)
-        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the metadata of a model");
-    return status;
-}
-
 // Packs what the checkpoint keeps of the model, and says what it is.
 static troupe_status prepare(push *it, const char *metadata)
 {
     trp_path folder;
     TROUPE_TRY(trp_checkpoint_find(it->checkpoint, &folder));
     TROUPE_TRY(trp_checkpoint_read(folder.text, &it->arena, &it->manifest));
-    TROUPE_TRY(take_metadata(it, metadata));
+    TROUPE_TRY(trp_spec_metadata(metadata, &it->arena, &it->manifest.metadata));
     TROUPE_TRY(trp_push_record_make(it->table, it->checkpoint, &it->arena, &it->record));
     void *kept = trp_arena_alloc(&it->arena, it->model->kept.size);
     if (!kept)
@@ -146,7 +119,7 @@ static troupe_status store(push *it, trp_draft *draft, const char *ref)
     trp_push_record said = it->record;
     said.ref = ref;
     trp_json_value(&record, &troupe_type_trp_push_record, &said);
-    it->manifest.push = keep_buffer(&it->arena, &record);
+    it->manifest.push = trp_spec_keep(&it->arena, &record);
     if (!it->manifest.push)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the manifest of %s", ref);
     TROUPE_TRY(trp_path_make(&path, "%s/" TRP_WEIGHTS, draft->at.folder.text));

@@ -26,8 +26,7 @@ static const char *keep_text(trp_arena *arena, const char *text)
     return copy != NULL ? strcpy(copy, text) : NULL;
 }
 
-// Moves the text into the arena, with an end.
-static const char *keep_buffer(trp_arena *arena, trp_buffer *text)
+const char *trp_spec_keep(trp_arena *arena, trp_buffer *text)
 {
     trp_buffer_append(text, "", 1);
     char *copy = text->failed ? NULL : trp_arena_alloc(arena, text->size);
@@ -37,10 +36,8 @@ static const char *keep_buffer(trp_arena *arena, trp_buffer *text)
     return copy;
 }
 
-// Makes the metadata canonical.
-static troupe_status take_metadata(trp_packed_options *options, trp_arena *arena)
+troupe_status trp_spec_metadata(const char *given, trp_arena *arena, const char **kept)
 {
-    const char *given = options->metadata;
     trp_json value;
     trp_buffer text = {0};
     if (given == NULL)
@@ -51,9 +48,9 @@ static troupe_status take_metadata(trp_packed_options *options, trp_arena *arena
         return troupe_fail(TROUPE_INVALID, "option .metadata is '%.60s': expected a JSON object",
                            given);
     troupe_status status = trp_json_canonical(value, &text);
-    options->metadata = keep_buffer(arena, &text);
-    if (status == TROUPE_OK && options->metadata == NULL)
-        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the metadata of a run");
+    *kept = trp_spec_keep(arena, &text);
+    if (status == TROUPE_OK && *kept == NULL)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for .metadata");
     return status;
 }
 
@@ -77,7 +74,7 @@ troupe_status trp_spec_make(const troupe_trainer *trainer, const trp_packed *con
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of a job");
     if (size > 0)
         memcpy(copy, config->bytes.data, size);
-    return take_metadata(&spec->options, arena);
+    return trp_spec_metadata(spec->options.metadata, arena, &spec->options.metadata);
 }
 
 troupe_status trp_spec_set_data(trp_job_spec *spec, const troupe_data_given *given,
@@ -145,7 +142,7 @@ troupe_status trp_spec_config(const trp_job_spec *spec, const troupe_trainer *tr
         return troupe_fail(TROUPE_MALFORMED, "the config of '%s' came with %zu references for %zu",
                            trainer->name, spec->ref_count, count);
     trp_json_value(&text, trainer->config, config);
-    *json = keep_buffer(arena, &text);
+    *json = trp_spec_keep(arena, &text);
     return *json != NULL
                ? TROUPE_OK
                : troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of '%s'", trainer->name);
@@ -158,7 +155,7 @@ static const char *named(trp_arena *arena, const char *of, trp_json name)
     trp_buffer text = {0};
     trp_buffer_printf(&text, "%s", of);
     trp_buffer_append(&text, name.at + 1, name.size - 2); // Names of members are plain.
-    const char *copy = keep_buffer(arena, &text);
+    const char *copy = trp_spec_keep(arena, &text);
     return copy != NULL ? copy : of;
 }
 

@@ -3,7 +3,7 @@
 
 function(troupe_script_test name)
   add_test(NAME ${name} COMMAND sh ${ARGN})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 300 LABELS "tidy")
+  set_tests_properties(${name} PROPERTIES TIMEOUT 120 LABELS "tidy")
 endfunction()
 
 set(here ${CMAKE_CURRENT_SOURCE_DIR})
