@@ -7,6 +7,9 @@ install(FILES ${TROUPE_GENERATED}/troupe/version.h
 install(TARGETS troupe troupe_static LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
                                      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS troupe_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET troupe_server)
+  install(TARGETS troupe_server troupe_launch RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 
 # What the static library needs, by name. libzmq is loaded at run time, where it is asked for.
 set(needed ${troupe_msgpack_LIBRARIES} m)

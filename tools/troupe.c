@@ -18,6 +18,7 @@ static const subcommand subcommands[] = {
     {"memory", "the objects in a node's store, and the processes that hold them", tool_memory},
     {"models", "a repository of models: versions, aliases, export and import", tool_models},
     {"report", "a run as an HTML page: its metrics, restarts and checkpoints", tool_report},
+    {"server", "the train server of this user: start, stop, status, gc", tool_pass},
     {"train", "runs a program on each rank of a training run, as torchrun does", tool_train},
     {"worker", "becomes a worker of a node (run by nodes alone)", tool_worker},
 };

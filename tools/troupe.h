@@ -12,6 +12,8 @@ int tool_actors(int argc, char **argv);
 int tool_keys(int argc, char **argv);
 int tool_memory(int argc, char **argv);
 int tool_models(int argc, char **argv);
+// Of a command of the train server's. Called with arguments that have one before them.
+int tool_pass(int argc, char **argv);
 int tool_report(int argc, char **argv);
 int tool_train(int argc, char **argv);
 int tool_worker(int argc, char **argv);

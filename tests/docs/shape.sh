@@ -52,21 +52,21 @@ done <"$work/pages"
 
 # Files that pages name by their whole path, and pages that sources name.
 # shellcheck disable=SC2016
-grep -rhoE '`(runtime|actors|train|models|tune|serve|tests|tools|cmake|benchmarks|examples)/[a-z_0-9/]+\.[a-z.]+`' docs README.md |
+grep -rhoE '`(runtime|actors|train|models|tune|serve|server|launch|tests|tools|cmake|benchmarks|examples)/[a-z_0-9/]+\.[a-z.]+`' docs README.md |
     tr -d '`' | sort -u | while read -r file; do
     [ -e "$file" ] || echo "a page names $file, which is not there"
 done >"$work/missing"
 # shellcheck disable=SC2016
-grep -rhoE '`(runtime|actors|train|models|tune|serve|system|examples)/([a-z_]+/)?test_[a-z_]+`' docs/internals docs/verification.md |
+grep -rhoE '`(runtime|actors|train|models|tune|serve|server|system|examples)/([a-z_]+/)?test_[a-z_]+`' docs/internals docs/verification.md |
     tr -d '`' | sort -u | while read -r test; do
     [ -e "tests/$test.c" ] || echo "a page names tests/$test.c, which is not there"
 done >>"$work/missing"
-grep -rhoE 'docs/[a-z0-9/_-]+\.(md|c)' runtime actors train models tune serve include tests/runtime tests/actors tests/system tools cmake |
+grep -rhoE 'docs/[a-z0-9/_-]+\.(md|c)' runtime actors train models tune serve server launch include tests/runtime tests/actors tests/system tools cmake |
     sort -u | while read -r file; do
     [ -e "$file" ] || echo "a source names $file, which is not there"
 done >>"$work/missing"
 # Names: those of the public headers, of the library's own, of its variables and of the build.
-grep -rohE '\b(troupe|TROUPE|trp|TRP)_[A-Za-z0-9_]+' include runtime actors train models tune serve |
+grep -rohE '\b(troupe|TROUPE|trp|TRP)_[A-Za-z0-9_]+' include runtime actors train models tune serve server launch |
     sort -u >"$work/names"
 grep -rohE '\bTROUPE_[A-Z_]+' cmake CMakeLists.txt tests/support docs/environment.md | sort -u >>"$work/names"
 sort -u -o "$work/names" "$work/names"

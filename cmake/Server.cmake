@@ -1,0 +1,40 @@
+# Server.cmake: the programs of the train server: `troupe-server`, of all C files in server/, which
+# sees all layers and is linked with the library's inside, and `troupe-launch`, of those in launch/,
+# which is C's library alone. Within another project they are built where they are installed or asked for.
+
+troupe_view(server ${layers}) # For its own sources, and for what tests see.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(troupe_sqlite QUIET IMPORTED_TARGET GLOBAL sqlite3>=3.40)
+if(NOT troupe_sqlite_FOUND)
+  message(STATUS "Train server: left out, for lack of libsqlite3-dev: `troupe server` says so")
+  return()
+endif()
+message(STATUS "Train server: its books are kept by SQLite ${troupe_sqlite_VERSION}")
+
+file(GLOB server_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/server/*.c)
+set(server_main ${PROJECT_SOURCE_DIR}/server/main.c)
+list(REMOVE_ITEM server_sources ${server_main})
+add_library(troupe_server_parts OBJECT ${server_sources})
+target_link_libraries(troupe_server_parts PUBLIC view_server ${TROUPE_NEEDS} PkgConfig::troupe_sqlite)
+target_compile_options(troupe_server_parts PRIVATE ${TROUPE_FRAMES})
+if(troupe_microhttpd_FOUND)
+  target_compile_definitions(troupe_server_parts PUBLIC TROUPE_HTTP)
+  target_include_directories(troupe_server_parts SYSTEM PUBLIC ${troupe_microhttpd_INCLUDEDIR})
+endif()
+
+add_executable(troupe_server ${server_main})
+set_target_properties(troupe_server PROPERTIES OUTPUT_NAME troupe-server)
+target_link_libraries(troupe_server PRIVATE troupe_server_parts troupe::inner)
+
+file(GLOB launch_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/launch/*.c)
+add_executable(troupe_launch ${launch_sources})
+set_target_properties(troupe_launch PROPERTIES OUTPUT_NAME troupe-launch)
+
+foreach(program troupe_server troupe_launch)
+  set_target_properties(${program} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  if(NOT PROJECT_IS_TOP_LEVEL AND NOT TROUPE_INSTALL)
+    set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+endforeach()

@@ -1,0 +1,25 @@
+// main.c: the program `troupe-server`: the train server, and the commands that ask it.
+#include <server/program.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} command;
+
+static const command commands[] = {
+    {"server", program_server},
+};
+enum { COUNT = sizeof commands / sizeof *commands };
+
+int main(int argc, char **argv)
+{
+    const char *wanted = argc > 1 ? argv[1] : "";
+    for (int i = 0; i < COUNT; i++)
+        if (strcmp(wanted, commands[i].name) == 0)
+            return commands[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "usage: troupe COMMAND [OPTION...], which runs this program where the command "
+                    "is one of the train server's\n");
+    return PROGRAM_MISUSED;
+}

@@ -1,0 +1,11 @@
+// program.h: the commands of `troupe-server`, which `troupe` passes on to it. Each reads its own
+// command line and gives the status with which the program ends: 0, 1: it has failed, 2: the
+// command line is wrong.
+#ifndef TRP_SERVER_PROGRAM_H
+#define TRP_SERVER_PROGRAM_H
+
+enum { PROGRAM_DONE, PROGRAM_FAILED, PROGRAM_MISUSED };
+
+int program_server(int argc, char **argv); // `server start|stop|status|gc|run`
+
+#endif

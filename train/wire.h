@@ -1,0 +1,164 @@
+// wire.h: what clients, runners and the gateway say to the train server, and it to them: frames on
+// a unix stream socket (docs/internals/server/server.md).
+//
+// A frame is a head {bytes that follow: u32, kind: u16, version: u16, number: u32}, in the order of
+// bytes of the machine, and a packed struct. An answer has the number of its request; what is told
+// without being asked has number 0. Both sides may have many under way.
+#ifndef TRP_WIRE_H
+#define TRP_WIRE_H
+
+#include <runtime/base/arena.h>
+#include <runtime/base/buffer.h>
+#include <troupe/wire.h>
+
+enum {
+    TRP_WIRE_VERSION = 1,
+    TRP_WIRE_HEAD = 12,
+    TRP_WIRE_BYTES_MAX = 64 << 20, // That follow a head.
+};
+
+typedef enum trp_wire_kind {
+    // Asked of the server.
+    TRP_WIRE_HELLO = 1, // trp_wire_hello; the first on each connection.
+    TRP_WIRE_SUBMIT,    // trp_wire_submit: answered with TRP_WIRE_JOB, once it is committed.
+    TRP_WIRE_FIND,      // trp_wire_job_name: answered with TRP_WIRE_JOB.
+    TRP_WIRE_LIST,      // trp_wire_list: answered with TRP_WIRE_JOBS.
+    TRP_WIRE_WATCH,     // trp_wire_job_name: answered with TRP_WIRE_JOB, which is told at each
+                        // change from then on.
+    TRP_WIRE_WISH,      // trp_wire_wish: answered once it is committed.
+    TRP_WIRE_SERVER,    // troupe_none: answered with TRP_WIRE_STATUS.
+    TRP_WIRE_STOP,      // trp_wire_stop: the server ends; jobs go on, unless they are stopped too.
+    TRP_WIRE_GC,        // trp_wire_gc: answered with TRP_WIRE_ANSWER, whose text says what went.
+    // A runner's.
+    TRP_WIRE_RUNNER = 32, // trp_wire_runner: answered with TRP_WIRE_WISHES.
+    TRP_WIRE_PROGRESS,    // trp_wire_progress; not answered.
+    // The server's.
+    TRP_WIRE_ANSWER = 64, // trp_wire_answer: also of any request that has failed.
+    TRP_WIRE_JOB,         // trp_wire_job
+    TRP_WIRE_JOBS,        // trp_wire_jobs
+    TRP_WIRE_STATUS,      // trp_wire_status
+    TRP_WIRE_WISHES,      // trp_wire_wishes, told to the runner at each change.
+} trp_wire_kind;
+
+typedef struct trp_wire_frame {
+    trp_wire_kind kind;
+    int version;
+    uint32_t number;
+    const unsigned char *data;
+    size_t size;
+} trp_wire_frame;
+
+// Adds a frame. TROUPE_TOO_LARGE, TROUPE_NO_MEMORY: nothing is added.
+troupe_status trp_wire_put(trp_buffer *out, trp_wire_kind kind, uint32_t number,
+                           const troupe_type *type, const void *value);
+// The first frame of `data`, which it points into; *used is what it takes, 0: it is not whole yet.
+// TROUPE_MALFORMED: it can be none, or is larger than `most`.
+troupe_status trp_wire_take(const void *data, size_t size, size_t most, trp_wire_frame *frame,
+                            size_t *used);
+// Reads what is in a frame, into the arena; *value is set only on success. TROUPE_MALFORMED,
+// TROUPE_NO_MEMORY.
+troupe_status trp_wire_read(const trp_wire_frame *frame, const troupe_type *type, trp_arena *arena,
+                            void *value);
+
+TROUPE_STRUCT(trp_wire_hello, (int, version), (troupe_text, boot_id), (uint64_t, pid_namespace),
+              (int, pid), (troupe_text, program)); // For people.
+
+// How something went. Its text is a sentence.
+TROUPE_STRUCT(trp_wire_answer, (int, status), (troupe_text, text), (int64_t, job),
+              (int64_t, revision));
+
+// Of a file that makes up a program.
+TROUPE_STRUCT(trp_wire_object, (troupe_text, path), (uint64_t, device), (uint64_t, inode),
+              (int64_t, changed_ns), (uint64_t, bytes));
+TROUPE_STRUCT(trp_wire_limit, (int, resource), (uint64_t, soft), (uint64_t, hard));
+// How the program is started again for the job, as the client has it.
+TROUPE_STRUCT(trp_wire_launch, (troupe_text, program), (troupe_array_troupe_text, arguments),
+              (troupe_array_troupe_text, environment), (troupe_text, folder), (int, umask),
+              (int, nice), (troupe_bytes, affinity),
+              (troupe_array_trp_wire_limit, limits),    // RLIMIT_*.
+              (troupe_array_trp_wire_object, objects)); // The executable first.
+
+// What a job needs and when, beside its spec, of which the server reads nothing.
+TROUPE_STRUCT(trp_wire_need, (int, ranks), (int, min_ranks), (double, cpus_per_rank),
+              (double, gpus_per_rank), (uint64_t, memory_per_rank_bytes),
+              (troupe_text, resources_per_rank), (double, coordinator_cpus), (double, time_limit_s),
+              (double, time_limit_grace_s), (int, restarts), (int, priority),
+              (double, start_at)); // Unix time; 0: as soon as it can.
+
+TROUPE_STRUCT(trp_wire_submit, (troupe_text, submission), // Random, of the client: made once a job.
+              (troupe_text, key), (troupe_text, name), (troupe_text, trainer), // NULL: no key.
+              (troupe_bytes, spec), (troupe_bytes, launch), // Packed: trp_job_spec,
+              (trp_wire_need, need),                        // trp_wire_launch.
+              (troupe_text, run), // Its folder, on this machine, claimed by the client.
+              (troupe_text, config), (troupe_text, metadata), // JSON, for people.
+              (bool, wait_if_impossible)); // Queued though this machine can never give that much.
+
+// Which job: by number, or else by key.
+TROUPE_STRUCT(trp_wire_job_name, (int64_t, job), (troupe_text, key));
+
+TROUPE_STRUCT(trp_wire_list, (bool, ended), // Those that have ended, too:
+              (int, most));                 // at most so many, the newest first; 0: all.
+
+typedef enum trp_wire_state {
+    TRP_JOB_QUEUED, // Waits for its turn, or its time.
+    TRP_JOB_STARTING,
+    TRP_JOB_RUNNING,
+    TRP_JOB_PAUSED,
+    TRP_JOB_ENDED,
+} trp_wire_state;
+
+// A job as the server knows it. What its run did is in the run's folder.
+TROUPE_STRUCT(trp_wire_job, (int64_t, job), (troupe_text, key), (troupe_text, name),
+              (troupe_text, trainer), (troupe_text, program), (troupe_text, run),
+              (troupe_text, folder),            // Of the job, in the state folder.
+              (int, state), (troupe_text, why), // Why it waits, or does not go on.
+              (int, attempt), (int, runner),    // Its process; 0: none.
+              (trp_wire_need, need), (int, ranks), (double, cpus), (double, gpus), // Granted.
+              (troupe_text, gpu_ids), (int, reports), (int, restarts), (double, submitted_at),
+              (double, granted_at), (double, ended_at),             // Unix time; 0.
+              (double, expected_at),                                // Its start.
+              (int, status), (troupe_text, error), (bool, stopped), // Once ended.
+              (int64_t, revision), (int64_t, echo)); // Of its wishes, and what the runner has.
+TROUPE_STRUCT(trp_wire_jobs, (troupe_array_trp_wire_job, jobs));
+
+// A live value, as JSON, that was wished.
+TROUPE_STRUCT(trp_wire_live, (int64_t, revision), (troupe_text, member), (troupe_text, value));
+// All that is wished of a job: the newest counts. As trp_wishes (train/port.h).
+TROUPE_STRUCT(trp_wire_wishes, (int64_t, revision), (bool, stop), (bool, stop_next), (bool, pause),
+              (int, ranks), (int, resizes), (int, kill), (troupe_text, why),
+              (troupe_array_trp_wire_live, live),
+              (bool, leave)); // This runner is not the job's any more, and ends at once.
+
+typedef enum trp_wire_wish_kind {
+    TRP_WISH_STOP,
+    TRP_WISH_STOP_NEXT,
+    TRP_WISH_PAUSE,
+    TRP_WISH_GO_ON,
+    TRP_WISH_RANKS,
+    TRP_WISH_KILL,
+    TRP_WISH_LIVE,
+    TRP_WISH_PRIORITY, // Of one that waits.
+} trp_wire_wish_kind;
+TROUPE_STRUCT(trp_wire_wish, (trp_wire_job_name, of), (int, wish),
+              (int, number),       // Ranks, priority, or the status of a kill,
+              (troupe_text, text), // and why it is killed;
+              (troupe_text, member), (troupe_text, value)); // a live value, as JSON.
+
+TROUPE_STRUCT(trp_wire_runner, (int64_t, job), (int, attempt), (int, pid));
+TROUPE_STRUCT(trp_wire_progress, (int, state), (int, ranks), (int, reports), (int, restarts),
+              (int64_t, echo), (troupe_text, refused)); // Why a wish could not be met; NULL.
+
+TROUPE_STRUCT(trp_wire_stop, (bool, jobs)); // They are killed first.
+TROUPE_STRUCT(trp_wire_gc, (int, keep), (double, older_s), (int64_t, bytes)); // 0: no such bound.
+
+TROUPE_STRUCT(trp_wire_status, (troupe_text, folder), (int, pid), (double, started_at),
+              (int, waiting), (int, running), (int, ended), (double, cpus), (double, cpus_free),
+              (double, gpus), (double, gpus_free), (uint64_t, memory_bytes),
+              (uint64_t, memory_free_bytes), (int, clients), (troupe_text, gateway));
+
+// How a job ended: the file `end` in its folder. Written by its runner, or by the server for one
+// that has none. The result itself is in the run's folder.
+TROUPE_STRUCT(trp_job_end, (int, version), (int, attempt), (int, status), (troupe_text, error),
+              (bool, stopped), (int, reports), (int, restarts), (double, ended_at));
+
+#endif
