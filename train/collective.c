@@ -108,6 +108,7 @@ static troupe_status perform(trp_member *member, const trp_request *what, int64_
     if (engine == member->engine && !trp_member_is_whole(member))
         return trp_member_lost(member, name_of(what));
     member->purpose = what->purpose;
+    member->divisor = what->divisor ? (double)*what->divisor : 0;
     member->engine_spin_ns = spin_ns;
     switch (what->operation) {
     case TRP_BARRIER:

@@ -20,6 +20,9 @@ typedef struct trp_request {
     size_t count; // Values, or bytes where there is no type.
     troupe_dtype element;
     troupe_reduction how;
+    // Of a mean of float32 or float64: what sums are divided by, if not 0 when it is done, instead
+    // of the number of ranks. The same on all of them. NULL: nothing.
+    const int64_t *divisor;
     int root;
     // Of a started one: it will be waited for, whatever comes. Where there is no CPU beside those
     // of the loops, that is when it is done: a thread for it would take the CPU from a loop.

@@ -98,6 +98,7 @@ typedef struct trp_member {
     int64_t spin_ns; // How long to look before sleeping.
     // Of the operation that the engine does now (train/collective.h).
     trp_operation purpose;   // What it is a part of; 0: of nothing.
+    double divisor;          // Of a mean of floats; 0: the number of ranks.
     int64_t engine_spin_ns;  // As spin_ns.
     trp_shared *shared;      // Memory that its peers reach; NULL: it can have none.
     void *device;            // Link of the engine for memory of devices; NULL: none was used.

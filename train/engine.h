@@ -11,7 +11,8 @@
 // is missing: trp_member_absent), or when the group has ended (trp_member_lost). Once the group has
 // ended, each operation fails. The bits of a result are the same on all ranks, and for a number of
 // ranks they are always the same: those of the values combined in the order of ranks, however the
-// work is cut.
+// work is cut. A mean of float32 or float64 is divided by the member's divisor, where that is not
+// 0.
 #ifndef TRP_ENGINE_H
 #define TRP_ENGINE_H
 

@@ -214,7 +214,8 @@ static size_t slice(const link *here, const reduction *what, size_t count, int r
 static void reduce(const link *here, const reduction *what, size_t from, size_t to, int targets)
 {
     if (to > from)
-        what->by(&(trp_reduction){here->from, here->world, here->to, targets, to - from, 0});
+        what->by(&(trp_reduction){here->from, here->world, here->to, targets, to - from,
+                                  here->member->divisor});
 }
 
 // Copies elements of a chunk to this rank's slot, all but those that it reduces itself.

@@ -4,6 +4,9 @@
 // last of its gradients is ready and the bucket before was started. So they are the same, in the
 // same order, on all ranks, whatever the order in which gradients become ready. Buckets as in Li et
 // al., PyTorch Distributed: Experiences on Accelerating Data Parallel Training (arXiv 2006.15704).
+//
+// A bucket's mean is taken where its gradients lie, if they lie side by side in memory that the
+// other ranks reach; else they are copied to memory of the bucket's own, and back.
 #include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
@@ -16,6 +19,7 @@
 #include <train/file.h>
 #include <train/gradients.h>
 #include <train/reduce.h>
+#include <train/shared.h>
 #include <train/worker.h>
 
 enum {
@@ -30,13 +34,16 @@ typedef struct parameter {
     void *values, *gradient;
     size_t count;
     troupe_dtype dtype;
-    size_t bucket, offset; // Where its gradient is summed.
+    size_t bucket; // Where its gradient is averaged,
+    size_t offset; // and how many bytes behind the bucket's beginning.
     bool ready;
 } parameter;
 
 typedef struct bucket {
-    size_t offset, count; // In bytes from the beginning of the memory; of values.
+    unsigned char *at; // What is averaged:
+    size_t count;      // so many values.
     troupe_dtype dtype;
+    bool in_place;              // Those are the gradients themselves.
     size_t parameters, waiting; // In it; those of them that are not ready.
     uint64_t started;           // Its operation; 0: none yet.
 } bucket;
@@ -49,8 +56,7 @@ struct troupe_gradients {
     size_t count;
     bucket *buckets;
     size_t bucket_count;
-    unsigned char *memory;
-    void *private; // The memory, where it is not shared.
+    void *private; // Memory of buckets, where it is not shared.
     bool is_laid_out, in_step;
     size_t next_bucket; // That is to be started.
     int64_t rows;       // Of all ranks, once that operation has ended,
@@ -60,6 +66,11 @@ struct troupe_gradients {
 static const char name_of[] = "troupe_gradients";
 
 static size_t bytes_of(const parameter *it)
+{
+    return it->count * troupe_dtype_size(it->dtype);
+}
+
+static size_t size_of(const bucket *it)
 {
     return it->count * troupe_dtype_size(it->dtype);
 }
@@ -165,9 +176,10 @@ static troupe_status broadcast(const troupe_gradients *all, void *data, size_t s
         all, (trp_request){.operation = TRP_BROADCAST, .to = data, .count = size, .root = root});
 }
 
-// What a rank says of all its parameters, or of one.
+// What a rank says of all its parameters, or of the first ones.
 typedef struct summary {
     uint64_t count, hash;
+    uint64_t bytes; // Of the memory that its buckets need.
 } summary;
 
 // Of the first `count` parameters.
@@ -216,9 +228,11 @@ static troupe_status tell_difference(const troupe_gradients *all, int other, siz
                        name_of, index, first, second, other);
 }
 
-static troupe_status compare_ranks(const troupe_gradients *all)
+// *bytes, which this rank's buckets need, becomes what those of all do.
+static troupe_status compare_ranks(const troupe_gradients *all, size_t *bytes)
 {
     summary mine = summary_of(all, all->count);
+    mine.bytes = *bytes;
     size_t world = (size_t)all->member->world;
     summary *of = (summary *)trp_alloc(world * sizeof *of);
     if (!of)
@@ -226,10 +240,12 @@ static troupe_status compare_ranks(const troupe_gradients *all)
     troupe_status status = collective(
         all,
         (trp_request){.operation = TRP_ALL_GATHER, .from = &mine, .to = of, .count = sizeof mine});
-    for (size_t rank = 1; rank < world && status == TROUPE_OK; rank++)
+    for (size_t rank = 0; rank < world && status == TROUPE_OK; rank++) {
+        *bytes = of[rank].bytes > *bytes ? (size_t)of[rank].bytes : *bytes;
         if (of[rank].count != of[0].count || of[rank].hash != of[0].hash)
             status = tell_difference(all, (int)rank,
                                      of[rank].count > of[0].count ? of[rank].count : of[0].count);
+    }
     trp_free(of);
     return status;
 }
@@ -243,53 +259,90 @@ static troupe_status copy_values(const troupe_gradients *all)
 
 // ---- the first step: buckets
 
-// The parameters by buckets, from the last one on; returns the bytes of all buckets.
-static size_t lay_out(troupe_gradients *all)
+// The parameters by buckets, from the last one on.
+static void lay_out(troupe_gradients *all)
 {
-    size_t bytes = 0;
     bucket *at = NULL;
+    all->bucket_count = 0;
     for (size_t i = all->count; i-- > 0;) {
         parameter *it = &all->parameters[i];
         size_t width = troupe_dtype_size(it->dtype);
         size_t most = all->bucket_count == 1 ? FIRST_BUCKET : BUCKET;
         if (!at || at->dtype != it->dtype || (at->count + it->count) * width > most) {
-            bytes = (bytes + ALIGN - 1) / ALIGN * ALIGN;
             at = &all->buckets[all->bucket_count++];
-            *at = (bucket){.offset = bytes, .dtype = it->dtype};
+            *at = (bucket){.dtype = it->dtype};
         }
         it->bucket = all->bucket_count - 1;
-        it->offset = at->offset + at->count * width;
         at->count += it->count;
         at->parameters++;
-        bytes = it->offset + it->count * width;
+    }
+    // Within a bucket they lie in the order of registration.
+    for (size_t i = 0, offset = 0; i < all->count; i++) {
+        parameter *it = &all->parameters[i];
+        offset = i > 0 && all->parameters[i - 1].bucket == it->bucket ? offset : 0;
+        it->offset = offset;
+        offset += bytes_of(it);
+    }
+}
+
+// Finds the buckets whose gradients lie as they do, where other ranks reach them.
+static void find_in_place(troupe_gradients *all)
+{
+    size_t first = all->count;
+    for (size_t k = 0; k < all->bucket_count; k++) {
+        bucket *it = &all->buckets[k];
+        first -= it->parameters;
+        it->at = (unsigned char *)all->parameters[first].gradient;
+        it->in_place = trp_shared_place(all->member, it->at, size_of(it)) != 0;
+        for (size_t i = first; i < first + it->parameters; i++)
+            it->in_place &= all->parameters[i].gradient == it->at + all->parameters[i].offset;
+    }
+}
+
+// Gives the other buckets their memory, which begins there; returns how many bytes they have.
+static size_t divide(troupe_gradients *all, unsigned char *memory)
+{
+    size_t bytes = 0;
+    for (size_t k = 0; k < all->bucket_count; k++) {
+        bucket *it = &all->buckets[k];
+        if (it->in_place)
+            continue;
+        it->at = memory ? memory + bytes : NULL;
+        bytes += (size_of(it) + ALIGN - 1) / ALIGN * ALIGN;
     }
     return bytes;
 }
 
+// As many bytes as the rank needs that needs most.
 static troupe_status take_memory(troupe_gradients *all, size_t bytes)
 {
     void *shared = NULL;
+    if (bytes == 0)
+        return TROUPE_OK;
     troupe_status status = trp_shared_alloc(all->member, bytes, &shared);
-    all->memory = (unsigned char *)shared;
-    if (status == TROUPE_OK || (status != TROUPE_UNSUPPORTED && status != TROUPE_NO_MEMORY))
+    if (status != TROUPE_OK && status != TROUPE_UNSUPPORTED && status != TROUPE_NO_MEMORY)
         return status;
-    // Then sums are not in place, on any rank.
-    all->private = trp_alloc(bytes + 1);
-    all->memory = (unsigned char *)all->private;
-    return all->memory ? TROUPE_OK : trp_member_short(all->member, name_of);
+    // Without it, sums are not in place, on any rank.
+    all->private = shared ? NULL : trp_alloc(bytes);
+    if (!shared && !all->private)
+        return trp_member_short(all->member, name_of);
+    (void)divide(all, (unsigned char *)(shared ? shared : all->private));
+    return TROUPE_OK;
 }
 
 static troupe_status begin_first(troupe_gradients *all)
 {
     if (all->count == 0)
         return troupe_fail(TROUPE_INVALID, "%s_begin: no parameter is registered", name_of);
-    TROUPE_TRY(compare_ranks(all));
     trp_free(all->buckets); // Of a step that could not be begun.
-    all->bucket_count = 0;
     all->buckets = (bucket *)trp_alloc(all->count * sizeof *all->buckets);
     if (!all->buckets)
         return trp_member_short(all->member, name_of);
-    TROUPE_TRY(take_memory(all, lay_out(all)));
+    lay_out(all);
+    find_in_place(all);
+    size_t bytes = divide(all, NULL);
+    TROUPE_TRY(compare_ranks(all, &bytes));
+    TROUPE_TRY(take_memory(all, bytes));
     TROUPE_TRY(copy_values(all));
     size_t values = 0;
     for (size_t i = 0; i < all->count; i++)
@@ -344,10 +397,13 @@ static troupe_status start_buckets(troupe_gradients *all)
         bucket *it = &all->buckets[all->next_bucket];
         if (it->waiting > 0)
             break;
-        TROUPE_TRY(start(
-            all,
-            (trp_request){.to = all->memory + it->offset, .count = it->count, .element = it->dtype},
-            &it->started));
+        TROUPE_TRY(start(all,
+                         (trp_request){.to = it->at,
+                                       .count = it->count,
+                                       .element = it->dtype,
+                                       .how = TROUPE_MEAN,
+                                       .divisor = &all->rows},
+                         &it->started));
     }
     return TROUPE_OK;
 }
@@ -357,9 +413,11 @@ static troupe_status set_ready(troupe_gradients *all, parameter *it)
     if (it->ready)
         return troupe_fail(TROUPE_INVALID, "%s_ready: '%s' is ready already in this step", name_of,
                            it->name);
-    trp_copy_values(all->memory + it->offset, it->gradient, bytes_of(it));
+    bucket *of = &all->buckets[it->bucket];
+    if (!of->in_place)
+        trp_copy_values(of->at + it->offset, it->gradient, bytes_of(it));
     it->ready = true;
-    all->buckets[it->bucket].waiting--;
+    of->waiting--;
     return start_buckets(all);
 }
 
@@ -380,20 +438,14 @@ troupe_status troupe_gradients_ready(troupe_gradients *all, const void *gradient
                        name_of, gradient);
 }
 
-// The mean becomes the gradient again.
+// The mean becomes the gradient.
 static void take_mean(const troupe_gradients *all, const parameter *it)
 {
-    if (all->rows == 0) {
+    const bucket *of = &all->buckets[it->bucket];
+    if (all->rows == 0)
         memset(it->gradient, 0, bytes_of(it));
-        return;
-    }
-    trp_reducer_of(it->dtype, TROUPE_MEAN)(
-        &(trp_reduction){.from = (const void *const[]){all->memory + it->offset},
-                         .sources = 1,
-                         .to = (void *const[]){it->gradient},
-                         .targets = 1,
-                         .count = it->count,
-                         .divisor = (double)all->rows});
+    else if (!of->in_place)
+        trp_copy_values(it->gradient, of->at + it->offset, bytes_of(it));
 }
 
 // The first failure counts; all are waited for.

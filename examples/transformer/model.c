@@ -43,10 +43,9 @@ troupe_status transformer_setup(transformer *self, const transformer_config *con
     self->config = config;
     self->count = decoder_count(self->shape);
     self->weights = troupe_use_alloc(use, self->count * sizeof(float));
-    self->gradient = troupe_use_alloc(use, self->count * sizeof(float));
     self->first = troupe_use_alloc(use, self->count * sizeof(float));
     self->second = troupe_use_alloc(use, self->count * sizeof(float));
-    if (!self->weights || !self->gradient || !self->first || !self->second)
+    if (!self->weights || !self->first || !self->second)
         return TROUPE_NO_MEMORY;
     size_t sequences = use->purpose == TROUPE_FOR_TRAINING
                            ? (size_t)config->fitting.batch / (size_t)use->world + 1
@@ -101,11 +100,13 @@ static float rate_at(const transformer *self, int64_t step)
     return (float)(self->config->rate * fmin(done, 1 / sqrt(done)));
 }
 
-// Makes the parts of the network known for averaging, in the order of the forward pass.
+// Makes the parts of the network known for averaging, in the order of the forward pass. Their
+// gradients lie where the other ranks reach them: nothing is copied.
 static troupe_status open_gradients(transformer *self, troupe_rank *me)
 {
     troupe_gradients *parts = troupe_gradients_open(me);
-    if (!parts)
+    self->gradient = parts ? troupe_shared_alloc(me, self->count * sizeof(float)) : NULL;
+    if (!self->gradient)
         return troupe_last_error()->status;
     for (size_t i = 0; i < self->shape.layers + 2; i++) {
         char name[32];

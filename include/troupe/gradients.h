@@ -30,7 +30,9 @@ TROUPE_EXPERIMENTAL troupe_gradients *troupe_gradients_open(troupe_rank *me);
 
 // Registers a parameter, in the order in which the forward pass uses them, before the first step:
 // `count` values and as many of its gradient. The name has 1 to 63 bytes; both arrays stay the
-// program's, and where they are. All ranks register the same. TROUPE_INVALID: a name or a gradient
+// program's, and where they are. Gradients that lie in memory of troupe_shared_alloc, each behind
+// the one registered before, are averaged there; others are copied to such memory and back, which
+// takes several times as long. All ranks register the same. TROUPE_INVALID: a name or a gradient
 // that is registered, another type than float32 or float64, a step has been begun;
 // TROUPE_UNSUPPORTED: memory of a GPU; TROUPE_NO_MEMORY.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status

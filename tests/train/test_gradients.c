@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <train/collective.h>
+#include <train/shared.h>
+#include <train/worker.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -327,13 +329,34 @@ static void test_a_loop_changes_by_ten_lines_at_most(void **state)
 
 enum { BIG = 700000, SMALL = 5 };
 
-TROUPE_STRUCT(fill_settings, (bool, beside)); // Whatever CPUs there are.
+// Where gradients lie.
+enum { PRIVATE, IN_PLACE, ON_ONE_RANK, OUT_OF_ORDER, PLACES };
+
+TROUPE_STRUCT(fill_settings, (bool, beside), // Whatever CPUs there are.
+              (int, place));
 
 static troupe_status fill_buckets(troupe_rank *me, const fill_settings *config)
 {
     trp_collective_beside = config->beside;
-    static float values[4][BIG], gradients[4][BIG];
-    static double other[SMALL], other_gradient[SMALL];
+    static float values[4][BIG], others[4][BIG];
+    static double other[SMALL], others_last[SMALL];
+    float *gradients[4];
+    double *other_gradient = others_last;
+    trp_member *member;
+    TROUPE_TRY(trp_worker_member(me, "fill_buckets", &member));
+    float *shared = (float *)troupe_shared_alloc(me, sizeof others + sizeof others_last);
+    EXPECT(shared);
+    for (int i = 0; i < 4; i++)
+        gradients[i] = shared + (size_t)i * BIG;
+    if (config->place == PRIVATE || (config->place == ON_ONE_RANK && me->rank > 0))
+        for (int i = 0; i < 4; i++)
+            gradients[i] = others[i];
+    else
+        other_gradient = (double *)(void *)(shared + (size_t)4 * BIG);
+    if (config->place == OUT_OF_ORDER) {
+        gradients[1] = shared + (size_t)2 * BIG;
+        gradients[2] = shared + (size_t)1 * BIG;
+    }
     troupe_gradients *all = troupe_gradients_open(me);
     EXPECT(all);
     for (int i = 0; i < 4; i++) {
@@ -344,12 +367,15 @@ static troupe_status fill_buckets(troupe_rank *me, const fill_settings *config)
     }
     TROUPE_TRY(troupe_gradients_add(all, "q", other, other_gradient, SMALL));
     for (int step = 0; step < 4; step++) {
-        for (int k = 0; k < BIG; k++)
-            for (int i = 0; i < 4; i++)
+        for (int i = 0; i < 4; i++)
+            for (int k = 0; k < (i == 3 ? SMALL : BIG); k++)
                 gradients[i][k] = (float)((k + i + step) % 13 * (me->rank + 1));
         for (int k = 0; k < SMALL; k++)
             other_gradient[k] = me->rank + 1;
         TROUPE_TRY(troupe_gradients_begin(all, step == 3 ? 0 : 2));
+        // Buckets have memory of their own only where something is copied.
+        bool copies = config->place == ON_ONE_RANK ? me->world > 1 : config->place != IN_PLACE;
+        EXPECT(member->shared->count == (copies ? 2 : 1));
         const void *parts[] = {gradients[0], gradients[1], gradients[2], gradients[3],
                                other_gradient};
         for (int i = 0; i < 5; i++)
@@ -370,9 +396,9 @@ static void test_buckets_in_any_order_of_readiness(void **state)
 {
     (void)state;
     for (int ranks = 1; ranks <= 3; ranks++)
-        for (int beside = 0; beside < 2; beside++) {
+        for (int i = 0; i < 2 * PLACES; i++) {
             troupe_result *result = NULL;
-            fill_settings config = {.beside = beside};
+            fill_settings config = {.beside = i % 2, .place = i / 2};
             troupe_must(
                 troupe_train(fill_buckets, &config, &result, .ranks = ranks, .storage = folder));
             troupe_result_free(&result);
