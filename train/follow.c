@@ -439,22 +439,30 @@ static bool await_wake(trp_follow *follow, int64_t until_ms)
     return status == 0;
 }
 
-// Waits for something to tell. Where that comes often, it is left to gather for a while: to be
-// woken for each report would take the CPU from the ranks. With the lock.
-static void await_more(trp_follow *follow, bool *often)
+int64_t trp_follow_pause_ns(int64_t last_ns, int64_t slept_ns, size_t events)
 {
     enum { OFTEN_NS = 200000, GATHER_NS = 1000000 };
-    if (!*often) {
-        int64_t since_ns = trp_clock_ns();
+    if (last_ns == 0)
+        return slept_ns < OFTEN_NS ? OFTEN_NS : 0;
+    return events >= (size_t)(last_ns / OFTEN_NS) ? GATHER_NS : 0;
+}
+
+// Waits for something to tell. Where that comes often, it is left to gather for a while: to be
+// woken for each report would take the CPU from the ranks. With the lock.
+static void await_more(trp_follow *follow, int64_t *pause_ns)
+{
+    struct timespec pause = {0, *pause_ns};
+    int64_t since_ns = trp_clock_ns();
+    if (*pause_ns == 0) {
         (void)await_wake(follow, 0);
-        *often = trp_clock_ns() - since_ns < OFTEN_NS;
-        return;
+    } else {
+        pthread_mutex_unlock(&follow->lock);
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&follow->lock);
     }
-    struct timespec pause = {0, GATHER_NS};
-    pthread_mutex_unlock(&follow->lock);
-    nanosleep(&pause, NULL);
-    pthread_mutex_lock(&follow->lock);
-    *often = has_more(follow);
+    bool many = follow->behind || follow->logs.first != NULL;
+    *pause_ns = trp_follow_pause_ns(*pause_ns, trp_clock_ns() - since_ns,
+                                    many ? SIZE_MAX : follow->waiting);
 }
 
 // After the end of the run: false when nothing prints any more, or for too long. With the lock.
@@ -472,7 +480,7 @@ static void *run(void *user)
     trp_thread_be_prompt(true);
     pthread_mutex_lock(&follow->lock);
     follow->thread = pthread_self();
-    bool often = false;
+    int64_t pause_ns = 0;
     for (;;) {
         bool more = has_more(follow);
         if (follow->first != NULL)
@@ -486,7 +494,7 @@ static void *run(void *user)
         if (more)
             continue;
         if (!follow->ended)
-            await_more(follow, &often);
+            await_more(follow, &pause_ns);
         else if (!await_logs(follow))
             break;
     }

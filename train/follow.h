@@ -62,4 +62,11 @@ void trp_follow_chain(trp_follow *follow, trp_follow *next);
 void trp_follow_hold(trp_follow *follow);
 void trp_follow_release(trp_follow *follow);
 
+// ---- for tests
+
+// How long the thread lets events gather before it looks again by itself; 0: it waits to be woken.
+// `last_ns`: how long it has just done so, and then there were so many events; 0: it was woken,
+// when it had slept for `slept_ns`. One event in 200 us is often, fewer each have a wake-up.
+int64_t trp_follow_pause_ns(int64_t last_ns, int64_t slept_ns, size_t events);
+
 #endif

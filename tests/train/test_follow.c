@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <train/follow.h>
 #include <train/handle.h>
 #include <troupe.h>
 #include <unistd.h>
@@ -369,6 +370,25 @@ static void test_long_lines_are_read_back(void **state)
     support_directory_remove(run);
 }
 
+// ---- when it looks
+
+enum { US = 1000, MS = 1000 * US };
+
+// One each millisecond, of which two once came close to each other, is woken for again.
+static void test_only_many_events_gather(void **state)
+{
+    (void)state;
+    assert_int_equal(trp_follow_pause_ns(0, MS, 1), 0);
+    int64_t close = trp_follow_pause_ns(0, 50 * US, 1);
+    assert_int_equal(close, 200 * US);
+    assert_int_equal(trp_follow_pause_ns(close, close, 0), 0);
+    int64_t longer = trp_follow_pause_ns(close, close, 1);
+    assert_int_equal(longer, MS);
+    for (size_t events = 0; events < 5; events++)
+        assert_int_equal(trp_follow_pause_ns(longer, longer, events), 0);
+    assert_int_equal(trp_follow_pause_ns(longer, longer, 5), MS);
+}
+
 int main(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv, .workers = TROUPE_NONE, .cpus = 2));
@@ -382,6 +402,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_follower_that_hangs_delays_no_rank_and_no_log_file),
         cmocka_unit_test(test_where_lines_lie_is_kept_in_pieces),
         cmocka_unit_test(test_long_lines_are_read_back),
+        cmocka_unit_test(test_only_many_events_gather),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);
