@@ -89,7 +89,10 @@ TROUPE_STRUCT(trp_wire_submit, (troupe_text, submission), // Random, of the clie
               (troupe_text, key), (troupe_text, name), (troupe_text, trainer), // NULL: no key.
               (troupe_bytes, spec), (troupe_bytes, launch), // Packed: trp_job_spec,
               (trp_wire_need, need),                        // trp_wire_launch.
-              (troupe_text, run), // Its folder, on this machine, claimed by the client.
+              (troupe_text, run), // Its folder, on this machine, claimed by the client;
+              (uint64_t, run_device), (uint64_t, run_inode), // which the server has to see, too.
+              (bool, run_new),                               // Claimed by this submission.
+              (troupe_text, spec_hash), // In hexadecimal, of all that makes two jobs the same.
               (troupe_text, config), (troupe_text, metadata), // JSON, for people.
               (bool, wait_if_impossible)); // Queued though this machine can never give that much.
 
@@ -108,11 +111,11 @@ typedef enum trp_wire_state {
 } trp_wire_state;
 
 // A job as the server knows it. What its run did is in the run's folder.
-TROUPE_STRUCT(trp_wire_job, (int64_t, job), (troupe_text, key), (troupe_text, name),
-              (troupe_text, trainer), (troupe_text, program), (troupe_text, run),
-              (troupe_text, folder),            // Of the job, in the state folder.
-              (int, state), (troupe_text, why), // Why it waits, or does not go on.
-              (int, attempt), (int, runner),    // Its process; 0: none.
+TROUPE_STRUCT(trp_wire_job, (int64_t, job), (troupe_text, submission), (troupe_text, key),
+              (troupe_text, name), (troupe_text, trainer), (troupe_text, program),
+              (troupe_text, run), (troupe_text, folder), // Of the job, in the state folder.
+              (int, state), (troupe_text, why),          // Why it waits, or does not go on.
+              (int, attempt), (int, runner),             // Its process; 0: none.
               (trp_wire_need, need), (int, ranks), (double, cpus), (double, gpus), // Granted.
               (troupe_text, gpu_ids), (int, reports), (int, restarts), (double, submitted_at),
               (double, granted_at), (double, ended_at),             // Unix time; 0.
@@ -144,9 +147,21 @@ TROUPE_STRUCT(trp_wire_wish, (trp_wire_job_name, of), (int, wish),
               (troupe_text, text), // and why it is killed;
               (troupe_text, member), (troupe_text, value)); // a live value, as JSON.
 
-TROUPE_STRUCT(trp_wire_runner, (int64_t, job), (int, attempt), (int, pid));
+// Its process is the one that SO_PEERCRED names.
+TROUPE_STRUCT(trp_wire_runner, (int64_t, job), (int, attempt), (troupe_text, submission));
 TROUPE_STRUCT(trp_wire_progress, (int, state), (int, ranks), (int, reports), (int, restarts),
               (int64_t, echo), (troupe_text, refused)); // Why a wish could not be met; NULL.
+
+// What an attempt begins with: packed in a sealed memory file, whose number the runner finds in the
+// variable TROUPE_JOB (what it starts has TROUPE_IN_JOB). Committed before the runner is started,
+// so that it needs no server.
+TROUPE_STRUCT(trp_wire_order, (int64_t, job), (int, attempt), (troupe_text, submission),
+              (troupe_text, run), (trp_wire_need, need), (int, ranks), (double, cpus),
+              (double, gpus), (troupe_text, gpu_ids), // As of CUDA_VISIBLE_DEVICES.
+              (uint64_t, memory_bytes), (troupe_text, resources),
+              (int, restarts_left), // Of `.restarts`, for the runner itself; -1: always.
+              (double, elapsed_s),  // That earlier attempts took, of the time limit.
+              (trp_wire_wishes, wishes));
 
 TROUPE_STRUCT(trp_wire_stop, (bool, jobs)); // They are killed first.
 TROUPE_STRUCT(trp_wire_gc, (int, keep), (double, older_s), (int64_t, bytes)); // 0: no such bound.
