@@ -189,24 +189,26 @@ static troupe_status check_schema(const troupe_model *model, const trp_manifest 
                        hash);
 }
 
-static troupe_status open_version(const trp_version *version, const troupe_model *model,
-                                  const char *json, troupe_instance **instance)
+troupe_status trp_version_check(const trp_version *version, const troupe_model **model)
 {
     trp_manifest manifest;
     trp_arena arena = {0};
     troupe_status status = trp_manifest_read(version->folder.text, &arena, &manifest);
-    if (status == TROUPE_OK && !model) {
-        model = troupe_model_find(manifest.trainer);
-        status = model ? TROUPE_OK : troupe_failed_(troupe_last_error()->status);
+    if (status == TROUPE_OK && !*model) {
+        *model = troupe_model_find(manifest.trainer);
+        status = *model ? TROUPE_OK : troupe_failed_(troupe_last_error()->status);
     }
-    if (status == TROUPE_OK && strcmp(manifest.trainer, model->name) != 0)
+    if (status == TROUPE_OK && strcmp(manifest.trainer, (*model)->name) != 0)
         status = troupe_fail(TROUPE_WRONG_TYPE, "it is of model '%s', not of '%s'",
-                             manifest.trainer, model->name);
+                             manifest.trainer, (*model)->name);
     if (status == TROUPE_OK)
-        status = check_schema(model, &manifest, &arena);
+        status = check_schema(*model, &manifest, &arena);
     trp_arena_clear(&arena);
-    TROUPE_TRY(status);
-    return troupe_model_open_as(model, version->folder.text, json, instance);
+    if (status == TROUPE_OK)
+        return status;
+    if (trp_version_failed(version, status) == status)
+        return trp_error_prefix("%s@%" PRId64, version->key, version->number);
+    return troupe_last_error()->status;
 }
 
 troupe_status troupe_model_open_stored_as(const troupe_model *model, const char *ref,
@@ -217,7 +219,8 @@ troupe_status troupe_model_open_stored_as(const troupe_model *model, const char 
     TRP_REQUIRE(instance);
     trp_version version;
     TROUPE_TRY(trp_version_of(how, TRP_TO_READ, ref, &version));
-    troupe_status status = open_version(&version, model, json, instance);
+    TROUPE_TRY(trp_version_check(&version, &model));
+    troupe_status status = troupe_model_open_as(model, version.folder.text, json, instance);
     if (status == TROUPE_OK)
         return status;
     if (trp_version_failed(&version, status) == status)

@@ -90,6 +90,12 @@ troupe_status trp_key_find(const char *root, const char *key, trp_path *folder);
 // What a failure to read the version is, if it was deleted meanwhile.
 troupe_status trp_version_failed(const trp_version *version, troupe_status status);
 
+// ---- push.c
+
+// Whether the version is of that model, with that state; *model NULL: it is set to the model of the
+// version's name. The text of a failure names the version.
+troupe_status trp_version_check(const trp_version *version, const troupe_model **model);
+
 // ---- repository_change.c
 
 // A version in the making. Zeroed: none.

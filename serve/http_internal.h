@@ -66,8 +66,8 @@ void trp_http_completed(void *user, struct MHD_Connection *connection, void **ex
 
 // ---- http_pages.c
 
-void trp_http_describe(const trp_service_shared *shared, trp_buffer *out);
-void trp_http_metrics(const trp_service_shared *shared, trp_buffer *out);
+void trp_http_describe(trp_service_shared *shared, trp_buffer *out);
+void trp_http_metrics(trp_service_shared *shared, trp_buffer *out);
 void trp_http_error(troupe_status status, const char *text, trp_buffer *out);
 
 #endif

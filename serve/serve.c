@@ -1,6 +1,8 @@
 // serve.c: the public functions of services, and what their options may be.
 #include <actors/call/call.h>
+#include <inttypes.h>
 #include <models/model.h>
+#include <models/repository.h>
 #include <runtime/base/arena.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
@@ -15,6 +17,8 @@
 
 #undef troupe_service_info_get
 #undef troupe_service_stop
+
+#define TRP_STORED_SCHEME "model:"
 
 enum {
     REPLICAS_MAX = 256,
@@ -75,6 +79,37 @@ static troupe_status make_absolute(const char *path, char **absolute)
                      : troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a checkpoint");
 }
 
+// A checkpoint where replicas find it, and what it is called.
+typedef struct place_of {
+    char *folder; // NULL: there is none.
+    char name[TRP_VERSION_NAME];
+} place_of;
+
+// "model:digits@production" is the version that is called so now.
+static troupe_status find_checkpoint(const troupe_model *model, const char *checkpoint,
+                                     const char *repository, place_of *found)
+{
+    size_t scheme = strlen(TRP_STORED_SCHEME);
+    *found = (place_of){0};
+    if (!checkpoint)
+        return TROUPE_OK;
+    if (strncmp(checkpoint, TRP_STORED_SCHEME, scheme) != 0) {
+        TROUPE_TRY(make_absolute(checkpoint, &found->folder));
+        (void)snprintf(found->name, sizeof found->name, "%.*s", (int)sizeof found->name - 1,
+                       found->folder);
+        return TROUPE_OK;
+    }
+    trp_version version;
+    const troupe_repository_options in = {.size = sizeof in, .repository = repository};
+    TROUPE_TRY(trp_version_of(&in, TRP_TO_READ, checkpoint + scheme, &version));
+    TROUPE_TRY(trp_version_check(&version, &model));
+    (void)snprintf(found->name, sizeof found->name, "%s@%" PRId64, version.key, version.number);
+    found->folder = trp_strdup(version.folder.text);
+    return found->folder
+               ? TROUPE_OK
+               : troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of %s", found->name);
+}
+
 troupe_status troupe_serve_as(const troupe_model *model, const char *checkpoint, const char *route,
                               troupe_service *service, const troupe_serve_options *how)
 {
@@ -84,17 +119,17 @@ troupe_status troupe_serve_as(const troupe_model *model, const char *checkpoint,
     TRP_REQUIRE(how);
     troupe_serve_options full;
     const trp_model *found;
-    char *folder = NULL;
+    place_of at;
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_serve", full, how));
     TROUPE_TRY(check_options(&full));
     TROUPE_TRY(check_route(route));
     TROUPE_TRY(trp_model_of(model, &found));
-    if (checkpoint)
-        TROUPE_TRY(make_absolute(checkpoint, &folder));
+    TROUPE_TRY(find_checkpoint(model, checkpoint, full.repository, &at));
     const trp_service_how ask = {
         .model = found->table->name,
         .route = route,
-        .checkpoint = folder,
+        .checkpoint = at.folder,
+        .version = at.name,
         .config = full.config,
         .replicas = full.replicas ? full.replicas : 1,
         .batch = full.batch ? full.batch : BATCH_DEFAULT,
@@ -105,8 +140,53 @@ troupe_status troupe_serve_as(const troupe_model *model, const char *checkpoint,
         .port = (uint32_t)full.port,
     };
     troupe_status status = trp_service_start(&ask, &service->address);
-    trp_free(folder);
+    trp_free(at.folder);
     return status;
+}
+
+static troupe_status make_change(troupe_service service, const char *function,
+                                 const char *checkpoint, const troupe_version_options *how,
+                                 trp_change_how *ask)
+{
+    TRP_REQUIRE(how);
+    troupe_version_options full;
+    place_of at = {0};
+    trp_arena arena = {0}, *before = trp_arena_swap(&arena);
+    trp_service_state state;
+    troupe_status status = TRP_OPTIONS_TAKE(function, full, how);
+    if (status == TROUPE_OK)
+        status = trp_service_state_of(service.address, &state);
+    const troupe_model *model = status == TROUPE_OK ? troupe_model_find(state.model) : NULL;
+    (void)trp_arena_swap(before);
+    if (status == TROUPE_OK && !model)
+        status = troupe_failed_(troupe_last_error()->status);
+    if (status == TROUPE_OK)
+        status = find_checkpoint(model, checkpoint, full.repository, &at);
+    if (status == TROUPE_OK) {
+        ask->checkpoint = at.folder;
+        ask->version = at.name;
+        ask->config = full.config;
+        status = trp_service_make_change(service.address, ask);
+    }
+    trp_free(at.folder);
+    trp_arena_clear(&arena);
+    return status;
+}
+
+troupe_status troupe_service_roll_with(troupe_service service, const char *checkpoint,
+                                       const troupe_version_options *how)
+{
+    return make_change(service, "troupe_service_roll", checkpoint, how, &(trp_change_how){0});
+}
+
+troupe_status troupe_service_canary_with(troupe_service service, const char *checkpoint,
+                                         double weight, const troupe_version_options *how)
+{
+    trp_change_how ask = {.canary = true, .reweigh = !checkpoint || weight <= 0, .weight = weight};
+    if (!(weight >= 0 && weight <= 1))
+        return troupe_fail(TROUPE_INVALID, "the weight of a canary is %g, must be 0 to 1", weight);
+    return make_change(service, "troupe_service_canary", ask.reweigh ? NULL : checkpoint, how,
+                       &ask);
 }
 
 troupe_ref troupe_predict(troupe_service service, const troupe_tensor *x)
@@ -117,6 +197,18 @@ troupe_ref troupe_predict(troupe_service service, const troupe_tensor *x)
 static void copy_text(char *to, size_t capacity, const char *from)
 {
     (void)snprintf(to, capacity, "%s", from ? from : "");
+}
+
+static void copy_version(troupe_service_version *to, const trp_version_state *from)
+{
+    *to = (troupe_service_version){.weight = from->weight,
+                                   .replicas_alive = from->alive,
+                                   .answered = from->answered,
+                                   .failed = from->failed,
+                                   .p50_s = from->p50_s,
+                                   .p99_s = from->p99_s,
+                                   .longest_s = from->longest_s};
+    copy_text(to->name, sizeof to->name, from->name);
 }
 
 troupe_status troupe_service_info_get(troupe_service service, troupe_service_info *info,
@@ -143,7 +235,10 @@ troupe_status troupe_service_info_get(troupe_service service, troupe_service_inf
             .p50_s = state.p50_s,
             .p99_s = state.p99_s,
             .longest_s = state.longest_s,
+            .rolls = state.rolls,
         };
+        copy_version(&known.serving, &state.serving);
+        copy_version(&known.canary, &state.canary);
         copy_text(known.route, sizeof known.route, state.route);
         copy_text(known.url, sizeof known.url, state.url);
         copy_text(known.token, sizeof known.token, state.token);

@@ -13,6 +13,7 @@ enum {
     TRP_ROUTE_MAX = 128,
     TRP_TOKEN_TEXT = 65,
     TRP_WAITING_BYTES_MAX = 256 << 20, // Of requests that wait; one alone may be larger.
+    TRP_VERSION_NAME = sizeof((troupe_service_version){0}.name),
 };
 
 // ---- request.c
@@ -60,9 +61,18 @@ troupe_status trp_inferences_join(const trp_inferences *batch, size_t rows, trou
 // The part of a result that is the request's, which begins with that row.
 troupe_tensor trp_inference_part(const trp_inference *request, const troupe_tensor *y, size_t row);
 
-// ---- service.c
+// ---- service_shared.c
 
-// What the actor and its HTTP server share. Made before both and freed after both.
+// What is known of a checkpoint that is served.
+typedef struct trp_version_stats {
+    char name[TRP_VERSION_NAME];
+    double weight; // Of all requests; written where the version is not seen by others.
+    atomic_uint alive;
+    _Atomic uint64_t answered, failed;
+    trp_histogram latency;
+} trp_version_stats;
+
+// What the actor and its servers share. Made before both and freed after both.
 typedef struct trp_service_shared {
     const troupe_model *model;
     char route[TRP_ROUTE_MAX + 1];
@@ -70,40 +80,57 @@ typedef struct trp_service_shared {
     uint32_t replicas, queue;
     troupe_actor service;
     pthread_mutex_t lock;
-    trp_inferences inbox; // From the HTTP server, under the lock.
+    trp_inferences inbox; // From the servers, under the lock.
     bool closed;          // Nothing more gets in. Under the lock.
     atomic_bool stopping;
-    atomic_uint alive;
-    _Atomic uint64_t waiting, waiting_bytes; // In the inbox and the queue.
-    _Atomic uint64_t under_way, answered, failed, refused, batches, rows, restarts;
-    atomic_uint served; // HTTP requests that were accepted and have not been sent their answers.
+    atomic_uint alive;                       // Of the version that serves.
+    _Atomic uint64_t waiting, waiting_bytes; // In the inbox and the queues.
+    _Atomic uint64_t under_way, answered, failed, refused, batches, rows, restarts, rolls;
+    atomic_uint served; // Requests of servers that were accepted and not sent their answers yet.
     trp_histogram latency;
+    // Who reads what these point to has this lock; the actor changes them under it. NULL: none.
+    pthread_mutex_t versions;
+    const trp_version_stats *serving, *canary;
 } trp_service_shared;
 
+troupe_status trp_service_make_token(char token[TRP_TOKEN_TEXT]);
 // Counts a request in, or refuses it: TROUPE_STOPPED, TROUPE_BUSY.
 troupe_status trp_service_admit(trp_service_shared *shared, const trp_inference *request);
-// From the HTTP server: hands an admitted request to the actor. TROUPE_STOPPED, TROUPE_BUSY: it is
+void trp_service_count_out(trp_service_shared *shared, const trp_inference *request);
+// From a server: hands an admitted request to the actor. TROUPE_STOPPED, TROUPE_BUSY: it is
 // the caller's still, and counted out.
 troupe_status trp_service_hand(trp_service_shared *shared, trp_inference *request);
-// From the HTTP server: an accepted request was sent its answer, or its client has gone.
+// From a server: an accepted request was sent its answer, or its client has gone.
 void trp_service_served(trp_service_shared *shared);
+void trp_service_percentiles(const trp_histogram *histogram, double *p50_s, double *p99_s,
+                             double *longest_s);
+
+// ---- service.c
 
 TROUPE_STRUCT(trp_service_how, (troupe_text, model), (troupe_text, route),
-              (troupe_text, checkpoint), (troupe_text, config), (uint32_t, replicas),
-              (uint32_t, batch), (uint32_t, queue), (uint32_t, deadline_ms), (bool, repeatable),
-              (uint32_t, http), (uint32_t, port));
-TROUPE_STRUCT(trp_service_state, (troupe_text, route), (troupe_text, url), (troupe_text, token),
-              (uint32_t, replicas), (uint32_t, alive), (bool, stopping), (uint64_t, queued),
-              (uint64_t, under_way), (uint64_t, answered), (uint64_t, failed), (uint64_t, refused),
-              (uint64_t, batches), (uint64_t, rows), (uint64_t, restarts), (double, p50_s),
-              (double, p99_s), (double, longest_s));
-// The percentiles of what the HTTP server shows too.
-void trp_service_percentiles(const trp_service_shared *shared, double *p50_s, double *p99_s,
-                             double *longest_s);
+              (troupe_text, checkpoint), (troupe_text, version), (troupe_text, config),
+              (uint32_t, replicas), (uint32_t, batch), (uint32_t, queue), (uint32_t, deadline_ms),
+              (bool, repeatable), (uint32_t, http), (uint32_t, port));
+// Another checkpoint, to serve or as the canary.
+TROUPE_STRUCT(trp_change_how, (bool, canary), (bool, reweigh), (double, weight),
+              (troupe_text, checkpoint), (troupe_text, version), (troupe_text, config));
+TROUPE_STRUCT(trp_version_state, (troupe_text, name), (double, weight), (uint32_t, alive),
+              (uint64_t, answered), (uint64_t, failed), (double, p50_s), (double, p99_s),
+              (double, longest_s));
+TROUPE_STRUCT(trp_service_state, (troupe_text, model), (troupe_text, route), (troupe_text, url),
+              (troupe_text, token), (uint32_t, replicas), (uint32_t, alive), (bool, stopping),
+              (uint64_t, queued), (uint64_t, under_way), (uint64_t, answered), (uint64_t, failed),
+              (uint64_t, refused), (uint64_t, batches), (uint64_t, rows), (uint64_t, restarts),
+              (uint64_t, rolls), (double, p50_s), (double, p99_s), (double, longest_s),
+              (trp_version_state, serving), (trp_version_state, canary));
+
+// Has the actor look at what was handed over, without waiting for anything.
+troupe_status trp_service_wake(const trp_service_shared *shared);
 
 // What the public functions do.
 troupe_status trp_service_start(const trp_service_how *how, troupe_actor *service);
 troupe_ref trp_service_ask(troupe_actor service, const troupe_tensor *x);
+troupe_status trp_service_make_change(troupe_actor service, const trp_change_how *how);
 troupe_status trp_service_state_of(troupe_actor service, trp_service_state *state);
 troupe_status trp_service_end(troupe_actor service, int force_after_ms);
 

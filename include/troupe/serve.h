@@ -8,6 +8,7 @@
 //     troupe_ref answer = troupe_predict(digits, &x);          // A reference, as of any call.
 //     TROUPE_TRY(troupe_get(troupe_tensor, answer, &y));
 //
+//     TROUPE_TRY(troupe_service_roll(digits, "model:digits@4")); // No request is lost meanwhile.
 //     TROUPE_TRY(troupe_service_stop(digits)); // Answers what it has accepted.
 //
 // With .http = TROUPE_HTTP_LOOPBACK programs of this machine can ask, too:
@@ -76,15 +77,18 @@ typedef struct troupe_serve_options {
     bool repeatable;
     troupe_http http;
     int port; // Where it listens; default: any that is free (troupe_service_info_get).
+    const char *repository; // Of a "model:" checkpoint; NULL: as of repository.h.
     int unused_;
 } troupe_serve_options;
 
-// Starts a service of a model with the weights of a checkpoint ("~/" is the home; NULL: as
-// troupe_model_open), and returns when all replicas have opened it. The folder must stay as long as
-// the service: a replica that dies is started again from it. `route` is the service's name and the
-// path over HTTP: 2 to 128 of [A-Za-z0-9._/-], beginning with "/". TROUPE_INVALID: an option or the
-// route, the text names it; TROUPE_UNSUPPORTED: HTTP without libmicrohttpd; TROUPE_IO: the port is
-// taken; else why a replica could not start: as troupe_model_open and troupe_spawn.
+// Starts a service of a model with the weights of a checkpoint, and returns when all replicas have
+// opened it. A checkpoint is a folder ("~/" is the home), "model:" and a ref of the repository, as
+// "model:digits@production", which stands for the version that it names now, or NULL: as
+// troupe_model_open. The folder must stay as long as it is served: a replica that dies is started
+// again from it. `route` is the service's name and the path over HTTP: 2 to 128 of [A-Za-z0-9._/-],
+// beginning with "/". TROUPE_INVALID: an option or the route, the text names it;
+// TROUPE_UNSUPPORTED: HTTP without libmicrohttpd; TROUPE_IO: the port is taken; else why a replica
+// could not start: as troupe_model_open and troupe_spawn.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_serve_as(const troupe_model *model,
                                                                   const char *checkpoint,
                                                                   const char *route,
@@ -94,6 +98,43 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_serve_as(const troupe_m
 #define TROUPE_SERVE_(M, checkpoint, route, service, ...)                                          \
     troupe_serve_as(&troupe_model_##M, (checkpoint), (route), (service),                           \
                     &(troupe_serve_options){.size = sizeof(troupe_serve_options), __VA_ARGS__})
+
+typedef struct troupe_version_options {
+    size_t size;
+    const char *config;     // As of troupe_serve; NULL: the one that the service was given.
+    const char *repository; // Of a "model:" checkpoint; NULL: as of repository.h.
+    int unused_;
+} troupe_version_options;
+
+// Has the service serve another checkpoint of its model (as of troupe_serve). New replicas are
+// started, as many as there are; once all have opened it, all that waits and comes is theirs, and
+// the old ones end with what they have. Then this returns. A canary ends, too; if it has that
+// checkpoint and config, its replicas are the new ones. No request fails by a roll, and each is
+// answered by one version. On failure all is as it was: why a replica could not start;
+// TROUPE_BUSY: another change is under way; TROUPE_STOPPED; else as troupe_serve.
+//     troupe_service_roll(service, "model:digits@production")
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_service_roll_with(
+    troupe_service service, const char *checkpoint, const troupe_version_options *how);
+#define troupe_service_roll(...) TROUPE_SERVICE_ROLL_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SERVICE_ROLL_(service, checkpoint, ...)                                             \
+    troupe_service_roll_with(                                                                      \
+        (service), (checkpoint),                                                                   \
+        &(troupe_version_options){.size = sizeof(troupe_version_options), __VA_ARGS__})
+
+// Gives a share of the requests that come, `weight` (0 to 1), to another checkpoint, the canary,
+// which gets as many replicas as there are; while none of them is there, it gets none. One that
+// was there before ends. `checkpoint` NULL, or that of the canary: its weight is changed. 0: it
+// ends, and what waits for it goes to the others. TROUPE_NOT_FOUND: there is no canary to change;
+// TROUPE_INVALID: the weight; else as troupe_service_roll, which also is how a canary is promoted.
+//     troupe_service_canary(service, "model:digits@4", 0.05)
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_service_canary_with(troupe_service service, const char *checkpoint, double weight,
+                           const troupe_version_options *how);
+#define troupe_service_canary(...) TROUPE_SERVICE_CANARY_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SERVICE_CANARY_(service, checkpoint, weight, ...)                                   \
+    troupe_service_canary_with(                                                                    \
+        (service), (checkpoint), (weight),                                                         \
+        &(troupe_version_options){.size = sizeof(troupe_version_options), __VA_ARGS__})
 
 // Asks for the predictions of a tensor whose first dimension is its rows, at least one; it is
 // copied before this returns. The reference stands for a troupe_tensor: what troupe_model_forward
@@ -105,11 +146,20 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_serve_as(const troupe_m
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_ref troupe_predict(troupe_service service,
                                                               const troupe_tensor *x);
 
+// One checkpoint that is served.
+typedef struct troupe_service_version {
+    char name[256]; // "digits@3", or its folder; empty: none.
+    double weight;  // Its share of what comes.
+    uint32_t replicas_alive;
+    uint64_t answered, failed;      // Of the requests that were given to it.
+    double p50_s, p99_s, longest_s; // As below.
+} troupe_service_version;
+
 typedef struct troupe_service_info {
     char route[132];
     char url[192];  // "http://127.0.0.1:41523/digits"; empty without HTTP.
     char token[68]; // What clients must show, as "Authorization: Bearer TOKEN". A secret.
-    uint32_t replicas, replicas_alive; // Asked for; there now.
+    uint32_t replicas, replicas_alive; // Asked for; there now, of the version that serves.
     bool stopping;
     uint64_t queued, under_way; // Requests that wait; that replicas have.
     uint64_t answered;          // With a prediction,
@@ -120,6 +170,8 @@ typedef struct troupe_service_info {
     // From when a request was accepted to its prediction, in seconds: half of them took at most
     // p50_s; 0 where there was none.
     double p50_s, p99_s, longest_s;
+    troupe_service_version serving, canary; // The others are of all versions together.
+    uint64_t rolls;
 } troupe_service_info;
 // What the service is and has done. Errors as those of a call of an actor.
 TROUPE_EXPERIMENTAL troupe_status troupe_service_info_get(troupe_service service,

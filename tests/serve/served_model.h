@@ -12,7 +12,7 @@
 #include <troupe.h>
 #include <unistd.h>
 
-enum { ROW = 4, OUT = 3, PIDS = 64 };
+enum { ROW = 4, OUT = 3, PIDS = 256 };
 
 // The first number of a row, where it is one of these, says what happens.
 #define ROW_FAILS 1001
@@ -115,6 +115,32 @@ TROUPE_MODEL(served, served_config, served_state, served_setup, served_forward,
              .defaults = {.scale = 1.5, .fitting = {.epochs = 2, .batch = 4}},
              .train_step = served_train_step, .input = {TROUPE_FLOAT32, 1, {ROW}},
              .save = served_save, .load = served_load);
+
+TROUPE_STRUCT(rows_source, (int, rows));
+static troupe_status rows_setup(troupe_data *data, const rows_source *source)
+{
+    double *rows = troupe_arena_alloc((size_t)source->rows * sizeof *rows);
+    if (!rows)
+        return TROUPE_NO_MEMORY;
+    troupe_tensor table = troupe_tensor_of(TROUPE_FLOAT64, rows, (size_t)source->rows, 1);
+    return troupe_data_columns(data, "train", TROUPE_SHARE_BY_NAME,
+                               troupe_from_tensor("row", troupe_put(troupe_tensor, &table)));
+}
+TROUPE_DATA(rows, rows_source, rows_setup);
+
+// The checkpoint of a run of half as many steps as `count` rows, below the folder; to be freed.
+static inline char *train_served(const char *storage, const char *name, int count)
+{
+    troupe_result *result;
+    served_config config = troupe_defaults(served);
+    const rows_source source = {count};
+    troupe_must(troupe_train(served, &config, &result, .ranks = 1, .storage = storage, .name = name,
+                             .data = troupe_data_with(rows, &source)));
+    char *checkpoint = strdup(troupe_result_checkpoint(result));
+    assert_non_null(checkpoint);
+    troupe_result_free(&result);
+    return checkpoint;
+}
 
 // Rows whose numbers follow from `seed`.
 static inline void fill_rows(float *rows, size_t count, int seed)

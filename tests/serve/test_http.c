@@ -256,6 +256,43 @@ static void test_pages(void **state)
     troupe_must(troupe_service_stop(service));
 }
 
+// The numbers of each version are told apart, in a form that Prometheus's own checker takes.
+static void test_metrics_of_versions(void **state)
+{
+    (void)state;
+    char *folder = support_directory_make(), *path = support_path(folder, "metrics");
+    char *storage = support_path(folder, "a \"b\" \\c"), command[400], named[400];
+    char *checkpoint = train_served(storage, "run", 4);
+    serve(.replicas = 1);
+    assert_code(get("/served"), 200, "\"serving\": {\"version\": \"\", \"weight\": 1, ");
+    troupe_must(troupe_service_canary(service, checkpoint, 1));
+    assert_code(post("{\"instances\": [[1, 2, 3, 4]]}"), 200, "predictions");
+    assert_code(post("{\"instances\": [[1001, 2, 3, 4]]}"), 500, "a row that fails");
+    assert_code(get("/served"), 200, "\"canary\": {\"version\": \"");
+    (void)snprintf(named, sizeof named,
+                   "\ntroupe_service_version_failures_total{route=\"/served\",version=\"%s/a "
+                   "\\\"b\\\" \\\\c%s\",role=\"canary\"} 1\n",
+                   folder, checkpoint + strlen(storage));
+    reply got = ask(get("/metrics"));
+    assert_non_null(strstr(got.body, named));
+    assert_non_null(strstr(got.body, "\ntroupe_service_version_requests_total{route=\"/served\","
+                                     "version=\"\",role=\"serving\"} 0\n"));
+    assert_non_null(strstr(got.body, "role=\"canary\",le=\"+Inf\"} 1\n"));
+    support_write_file(path, got.body, got.body_size);
+    reply_free(&got);
+    troupe_must(troupe_service_stop(service));
+    bool found = system("command -v promtool >/dev/null 2>&1") == 0;
+    (void)snprintf(command, sizeof command, "promtool check metrics <%s", path);
+    int refused = found ? system(command) : 0;
+    free(path);
+    free(checkpoint);
+    free(storage);
+    support_directory_remove(folder);
+    assert_int_equal(refused, 0);
+    if (!found)
+        skip();
+}
+
 // ---- who may ask
 
 static void test_each_route_wants_the_token(void **state)
@@ -758,6 +795,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_predictions_over_http, begin),
         cmocka_unit_test_setup(test_pages, begin),
+        cmocka_unit_test_setup(test_metrics_of_versions, begin),
         cmocka_unit_test_setup(test_each_route_wants_the_token, begin),
         cmocka_unit_test_setup(test_a_refusal_closes_nothing, begin),
         cmocka_unit_test_setup(test_only_this_host_and_origin, begin),

@@ -253,6 +253,10 @@ static void test_a_large_request_goes_in_pieces(void **state)
     assert_int_equal(trp_route_client_unsent(client), 0);
     x.shape[0] = (TRP_ROUTE_REQUEST_MAX >> 2) + 1;
     assert_int_equal(trp_route_client_send(client, &x, on_answer, &it, NULL), TROUPE_TOO_LARGE);
+    answer(got.ids[0], 6);
+    while (it.times == 0)
+        troupe_must(turn());
+    assert_true(it.first == 6);
 }
 
 static void test_nobody_there(void **state)

@@ -88,32 +88,15 @@ static void test_predictions_are_the_models_own(void **state)
     troupe_model_close(&instance);
 }
 
-TROUPE_STRUCT(rows_source, (int, rows));
-static troupe_status rows_setup(troupe_data *data, const rows_source *source)
-{
-    double *rows = troupe_arena_alloc((size_t)source->rows * sizeof *rows);
-    if (!rows)
-        return TROUPE_NO_MEMORY;
-    troupe_tensor table = troupe_tensor_of(TROUPE_FLOAT64, rows, (size_t)source->rows, 1);
-    return troupe_data_columns(data, "train", TROUPE_SHARE_BY_NAME,
-                               troupe_from_tensor("row", troupe_put(troupe_tensor, &table)));
-}
-TROUPE_DATA(rows, rows_source, rows_setup);
-
 // G01, G15: the weights are those of the checkpoint, also where its path is relative.
 static void test_a_checkpoint_is_served(void **state)
 {
     (void)state;
     troupe_service service;
     troupe_instance *instance;
-    troupe_result *result;
     troupe_tensor y;
-    served_config config = troupe_defaults(served);
-    const rows_source source = {8};
     char *storage = support_directory_make(), *before = getcwd(NULL, 0);
-    troupe_must(troupe_train(served, &config, &result, .ranks = 1, .storage = storage,
-                             .name = "run", .data = troupe_data_with(rows, &source)));
-    const char *checkpoint = troupe_result_checkpoint(result);
+    char *checkpoint = train_served(storage, "run", 8);
     assert_int_equal(strncmp(checkpoint, storage, strlen(storage)), 0);
     assert_int_equal(chdir(storage), 0);
     troupe_must(troupe_serve(served, checkpoint + strlen(storage) + 1, "/served", &service));
@@ -130,7 +113,7 @@ static void test_a_checkpoint_is_served(void **state)
     troupe_must(troupe_service_stop(service));
     free(path);
     troupe_model_close(&instance);
-    troupe_result_free(&result);
+    free(checkpoint);
     troupe_arena_reset();
     support_directory_remove(storage);
     free(before);

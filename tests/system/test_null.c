@@ -473,6 +473,8 @@ static void test_many(void **state)
     REFUSED(troupe_serve_as, (model, NULL, NULL, &service, plain_service), "route");
     REFUSED(troupe_serve_as, (model, NULL, "/x", NULL, plain_service), "service");
     REFUSED(troupe_serve_as, (model, NULL, "/x", &service, NULL), "how");
+    REFUSED(troupe_service_roll_with, (service, NULL, NULL), "how");
+    REFUSED(troupe_service_canary_with, (service, NULL, 0.5, NULL), "how");
     FAILED(troupe_predict, (service, NULL), "x");
     REFUSED(troupe_service_info_get, (service, NULL, 0), "info");
     troupe_map_close(map);

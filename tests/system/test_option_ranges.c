@@ -519,8 +519,12 @@ static void give_odd_options_of_batches(void)
 
 static void give_odd_options_of_a_service(void)
 {
-    troupe_service service;
+    troupe_service service = {0};
     faults = 0;
+    expect_odd("service_roll",
+               troupe_service_roll_with(service, NULL, ODD(troupe_version_options)));
+    expect_odd("service_canary",
+               troupe_service_canary_with(service, "x", 1, ODD(troupe_version_options)));
     expect_odd("serve", troupe_serve_as(&troupe_model_line, NULL, "/line", &service,
                                         ODD(troupe_serve_options)));
     assert_int_equal(faults, 0);
