@@ -7,7 +7,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-environment-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 status=0
 
-sources="runtime actors train models tune serve tools examples"
+sources="runtime actors train models tune serve server tools examples"
 # Read by name; through worker_output.c's is_set_to; and by the one name that is a macro.
 {
     # shellcheck disable=SC2086

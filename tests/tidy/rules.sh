@@ -5,7 +5,7 @@ set -eu
 cd "$1"
 
 folders=
-for folder in include runtime actors train models tune serve tests examples benchmarks tools; do
+for folder in include runtime actors train models tune serve server launch tests examples benchmarks tools; do
     [ ! -d $folder ] || folders="$folders $folder"
 done
 # shellcheck disable=SC2086
@@ -16,7 +16,7 @@ files=$(find $folders -name '*.[ch]' -type f | sort)
 awk '
 function complain(text) { print FILENAME ":" FNR ": " text; found = 1 }
 function layer_number(name) {
-    return name == "runtime" ? 1 : name == "actors" ? 2 : name == "train" ? 3 : name == "models" ? 4 : name == "tune" ? 5 : name == "serve" ? 6 : 0
+    return name == "runtime" ? 1 : name == "actors" ? 2 : name == "train" ? 3 : name == "models" ? 4 : name == "tune" ? 5 : name == "serve" ? 6 : name == "server" ? 7 : 0
 }
 FNR == 1 {
     if (previous != "" && lines > 1000)
