@@ -1,220 +1,160 @@
-// http.c: the HTTP server of a service: its socket, its threads, and how long connections may take.
+// http.c: a service over HTTP: its routes, and how requests become the service's.
 #include <serve/http.h>
 
-trp_http_times trp_http_limits = {10000, 60000, 60000};
-
 #ifdef TROUPE_HTTP
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
-#include <runtime/base/thread.h>
-#include <serve/http_internal.h>
-#include <signal.h>
-#include <stdio.h>
+#include <serve/http_pages.h>
+#include <serve/http_server.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { CONNECTIONS_MAX = 1024, HEAD_BYTES_MAX = 32 << 10, WATCH_MS = 500, WATCHES_OF_A_LIMIT = 4 };
+struct trp_http {
+    trp_service_shared *shared;
+    trp_http_server *server;
+};
 
-// ---- connections, and how long they take
+typedef struct exchange {
+    trp_http_exchange http;
+    trp_inference request;
+    bool handed, served; // It was given to the service; it counts there still.
+    bool page;           // And not a prediction.
+} exchange;
 
-static void on_connection(void *user, struct MHD_Connection *connection, void **context,
-                          enum MHD_ConnectionNotificationCode what)
+static trp_service_shared *shared_of(const exchange *it)
 {
-    trp_http *http = (trp_http *)user;
-    trp_http_connection *it = (trp_http_connection *)*context;
-    const union MHD_ConnectionInfo *info =
-        trp_mhd.connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        it = (trp_http_connection *)trp_alloc(sizeof *it);
-        *context = it;
-        if (!it || !info) // It is refused at its first request.
-            return;
-        it->socket = info->connect_fd;
-        it->since_ms = trp_clock_ms();
-        pthread_mutex_lock(&http->lock);
-        it->next = http->connections;
-        it->link = &http->connections;
-        if (it->next)
-            it->next->link = &it->next;
-        http->connections = it;
-        pthread_cond_signal(&http->changed);
-        pthread_mutex_unlock(&http->lock);
-        return;
-    }
-    // Its socket is closed after this.
-    if (!it)
-        return;
-    pthread_mutex_lock(&http->lock);
-    if (it->link) {
-        *it->link = it->next;
-        if (it->next)
-            it->next->link = it->link;
-    }
-    pthread_mutex_unlock(&http->lock);
-    trp_free(it);
+    return ((trp_http *)trp_http_server_user(it->http.server))->shared;
 }
 
-void trp_http_enter(trp_http *http, trp_http_connection *connection, trp_http_phase phase)
+// ---- heads
+
+static unsigned look_at_head(trp_http_exchange *it)
 {
-    pthread_mutex_lock(&http->lock);
-    connection->phase = phase;
-    connection->since_ms = trp_clock_ms();
-    pthread_mutex_unlock(&http->lock);
+    const trp_service_shared *shared = shared_of((exchange *)it);
+    if (!trp_http_has_bearer(it, shared->token))
+        return trp_http_no(it, MHD_HTTP_UNAUTHORIZED, TROUPE_INVALID,
+                           "expected the service's token: Authorization: Bearer TOKEN");
+    bool route = strcmp(it->path, shared->route) == 0;
+    if (!route && strcmp(it->path, "/healthz") != 0 && strcmp(it->path, "/metrics") != 0)
+        return trp_http_no(it, MHD_HTTP_NOT_FOUND, TROUPE_NOT_FOUND, "there is no such route");
+    bool post = strcmp(it->method, "POST") == 0;
+    it->allow = route ? "GET, POST" : "GET";
+    if (strcmp(it->method, "GET") != 0 && !(post && route))
+        return trp_http_no(it, MHD_HTTP_METHOD_NOT_ALLOWED, TROUPE_UNSUPPORTED,
+                           route ? "expected GET or POST" : "expected GET");
+    if (post)
+        return trp_http_announce_tensor(it);
+    ((exchange *)it)->page = true;
+    unsigned refused = trp_http_announce_none(it);
+    if (refused == 0 && strcmp(it->path, "/healthz") == 0 &&
+        (atomic_load(&shared->alive) == 0 || atomic_load(&shared->stopping)))
+        return trp_http_no(it, MHD_HTTP_SERVICE_UNAVAILABLE, TROUPE_BUSY, "no replica is there");
+    return refused;
 }
 
-static int limit_of(trp_http_phase phase)
+// ---- answers
+
+static enum MHD_Result send_page(trp_http_exchange *it)
 {
-    return phase == TRP_HTTP_HEAD    ? atomic_load(&trp_http_limits.head_ms)
-           : phase == TRP_HTTP_BODY  ? atomic_load(&trp_http_limits.body_ms)
-           : phase == TRP_HTTP_REPLY ? atomic_load(&trp_http_limits.reply_ms)
-                                     : 0; // The service's own deadline ends it.
+    trp_service_shared *shared = shared_of((exchange *)it);
+    trp_buffer body = {0};
+    bool metrics = strcmp(it->path, "/metrics") == 0;
+    if (metrics)
+        trp_http_metrics(shared, &body);
+    else if (strcmp(it->path, "/healthz") == 0)
+        trp_buffer_printf(&body, "{\"healthy\": true}\n");
+    else
+        trp_http_describe(shared, &body);
+    it->code = MHD_HTTP_OK;
+    return trp_http_reply(it, &body, metrics ? "text/plain; version=0.0.4" : "application/json",
+                          NULL);
 }
 
-static void *watch(void *user)
+// In the turn of the service.
+static void on_answer(trp_inference *request, troupe_status status, const char *text,
+                      const troupe_tensor *y)
 {
-    trp_http *http = (trp_http *)user;
-    pthread_mutex_lock(&http->lock);
-    while (!http->ends) {
-        if (!http->connections) {
-            pthread_cond_wait(&http->changed, &http->lock);
-            continue;
-        }
-        int64_t now = trp_clock_ms();
-        int tick = limit_of(TRP_HTTP_HEAD) / WATCHES_OF_A_LIMIT;
-        for (trp_http_connection *it = http->connections; it; it = it->next) {
-            int limit = limit_of(it->phase);
-            if (limit > 0 && now - it->since_ms > limit)
-                (void)shutdown(it->socket, SHUT_RDWR);
-        }
-        struct timespec until;
-        (void)clock_gettime(CLOCK_MONOTONIC, &until);
-        int64_t ns = until.tv_nsec + (int64_t)(tick < WATCH_MS ? tick : WATCH_MS) * 1000000;
-        until.tv_sec += ns / 1000000000;
-        until.tv_nsec = ns % 1000000000;
-        if (!http->ends)
-            (void)pthread_cond_timedwait(&http->changed, &http->lock, &until);
+    exchange *it = (exchange *)((char *)request - offsetof(exchange, request));
+    trp_http_keep(&it->http, status, text, y);
+    trp_http_resume(&it->http);
+}
+
+// 0: the connection waits for its answer.
+static unsigned hand_on(exchange *it)
+{
+    trp_service_shared *shared = shared_of(it);
+    trp_inference *request = &it->request;
+    unsigned refused = trp_http_take_tensor(&it->http, shared->model->input->dtype);
+    if (refused != 0)
+        return refused;
+    request->x = it->http.x;
+    if (trp_inference_check(shared->model, request) != TROUPE_OK) {
+        atomic_fetch_add(&shared->refused, 1);
+        return trp_http_no_by_error(&it->http, MHD_HTTP_BAD_REQUEST);
     }
-    pthread_mutex_unlock(&http->lock);
-    return NULL;
+    if (trp_service_admit(shared, request) != TROUPE_OK)
+        return trp_http_no_by_error(&it->http, MHD_HTTP_SERVICE_UNAVAILABLE);
+    request->done = on_answer;
+    it->handed = it->served = true;
+    trp_http_suspend(&it->http); // First: the answer may be quick.
+    if (trp_service_hand(shared, request) == TROUPE_OK)
+        return 0;
+    it->served = false;
+    it->http.code = trp_http_no_by_error(&it->http, MHD_HTTP_SERVICE_UNAVAILABLE);
+    trp_http_resume(&it->http);
+    return 0;
+}
+
+static enum MHD_Result answer(trp_http_exchange *http)
+{
+    exchange *it = (exchange *)http;
+    if (it->page)
+        return send_page(http);
+    if (it->handed)
+        return trp_http_reply_kept(http);
+    unsigned refused = hand_on(it); // If it was handed on, its answer may be there already.
+    if (refused == 0)
+        return MHD_YES;
+    http->code = refused;
+    return trp_http_reply_error(http);
+}
+
+static void forget(trp_http_exchange *http)
+{
+    exchange *it = (exchange *)http;
+    if (it->served)
+        trp_service_served(shared_of(it));
 }
 
 // ---- start and stop
 
-static troupe_status listen_at(uint16_t port, int *listener, uint16_t *bound)
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
-    socklen_t size = sizeof at;
-    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
-        bind(fd, (const struct sockaddr *)&at, sizeof at) != 0 || listen(fd, SOMAXCONN) != 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &size) != 0) {
-        troupe_status status =
-            trp_fail_errno(TROUPE_IO, "a service cannot listen at 127.0.0.1:%u", port);
-        if (fd >= 0)
-            (void)close(fd);
-        return status;
-    }
-    *listener = fd;
-    *bound = ntohs(at.sin_port);
-    return TROUPE_OK;
-}
-
-// Half of the descriptors stay for all else.
-static unsigned connections_max(void)
-{
-    struct rlimit files;
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur / 2 >= CONNECTIONS_MAX)
-        return CONNECTIONS_MAX;
-    return files.rlim_cur > 2 ? (unsigned)(files.rlim_cur / 2) : 1;
-}
-
-static troupe_status start_daemon(trp_http *http, int listener)
-{
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); // The user's handlers are for his threads.
-    http->daemon = trp_mhd.start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, http->port, NULL, NULL,
-        trp_http_handle, http, MHD_OPTION_LISTEN_SOCKET, (MHD_socket)listener,
-        MHD_OPTION_CONNECTION_LIMIT, connections_max(), MHD_OPTION_CONNECTION_TIMEOUT, 0u,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_BYTES_MAX, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, http, MHD_OPTION_NOTIFY_COMPLETED,
-        trp_http_completed, http, MHD_OPTION_END);
-    int error = errno;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (http->daemon)
-        return TROUPE_OK;
-    (void)close(listener);
-    errno = error;
-    return trp_fail_errno(TROUPE_IO, "libmicrohttpd cannot serve at 127.0.0.1:%u", http->port);
-}
-
 troupe_status trp_http_start(trp_service_shared *shared, uint16_t port, trp_http **http)
 {
-    int listener;
-    pthread_condattr_t monotonic;
-    TROUPE_TRY(trp_mhd_load());
+    static const trp_http_calls calls = {sizeof(exchange), look_at_head, answer, forget};
     trp_http *made = (trp_http *)trp_alloc(sizeof *made);
     if (!made)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the HTTP server of a service");
     made->shared = shared;
-    (void)pthread_mutex_init(&made->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&made->changed, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
-    troupe_status status = listen_at(port, &listener, &made->port);
-    if (status == TROUPE_OK) {
-        (void)snprintf(made->hosts[0], sizeof made->hosts[0], "127.0.0.1:%u", made->port);
-        (void)snprintf(made->hosts[1], sizeof made->hosts[1], "localhost:%u", made->port);
-        status = trp_thread_start(&made->watch, "trp-http-watch", watch, made);
-        made->watched = status == TROUPE_OK;
-        if (made->watched)
-            status = start_daemon(made, listener);
-        else
-            (void)close(listener);
-    }
-    *http = made;
-    if (status != TROUPE_OK) {
-        troupe_error said;
-        trp_error_hold(&said);
-        trp_http_stop(http);
-        trp_error_restore(&said);
-    }
+    const trp_http_how how = {.calls = &calls, .user = made, .port = port};
+    troupe_status status = trp_http_server_start(&how, &made->server);
+    if (status == TROUPE_OK)
+        *http = made;
+    else
+        trp_free(made);
     return status;
 }
 
 uint16_t trp_http_port(const trp_http *http)
 {
-    return http->port;
+    return trp_http_server_port(http->server);
 }
 
 void trp_http_stop(trp_http **http)
 {
-    trp_http *it = *http;
-    if (!it)
+    if (!*http)
         return;
+    trp_http_server_stop(&(*http)->server);
+    trp_free(*http);
     *http = NULL;
-    if (it->daemon)
-        trp_mhd.stop_daemon(it->daemon);
-    if (it->watched) {
-        pthread_mutex_lock(&it->lock);
-        it->ends = true;
-        pthread_cond_signal(&it->changed);
-        pthread_mutex_unlock(&it->lock);
-        (void)pthread_join(it->watch, NULL);
-    }
-    (void)pthread_cond_destroy(&it->changed);
-    (void)pthread_mutex_destroy(&it->lock);
-    trp_free(it);
 }
 
 #else

@@ -6,13 +6,6 @@
 
 typedef struct trp_http trp_http;
 
-// Times in milliseconds, for tests to shorten: of a connection without a whole head, of a body, and
-// of reading an answer.
-typedef struct trp_http_times {
-    atomic_int head_ms, body_ms, reply_ms;
-} trp_http_times;
-extern trp_http_times trp_http_limits;
-
 // Listens at 127.0.0.1; port 0: any that is free. TROUPE_UNSUPPORTED: there is no libmicrohttpd;
 // TROUPE_IO: the port is taken.
 troupe_status trp_http_start(trp_service_shared *shared, uint16_t port, trp_http **http);

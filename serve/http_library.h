@@ -13,7 +13,8 @@
     X(suspend, MHD_suspend_connection) X(resume, MHD_resume_connection) \
     X(values, MHD_get_connection_values) X(connection_info, MHD_get_connection_info) \
     X(response, MHD_create_response_from_buffer) X(add_header, MHD_add_response_header) \
-    X(queue, MHD_queue_response) X(destroy, MHD_destroy_response)
+    X(queue, MHD_queue_response) X(destroy, MHD_destroy_response) \
+    X(daemon_info, MHD_get_daemon_info) X(timeout, MHD_get_timeout) X(run, MHD_run)
 // clang-format on
 
 #define X(field, symbol) __typeof__(&symbol) field;

@@ -1,7 +1,7 @@
 // http_pages.c: what the HTTP server says of a service: its description, and metrics as Prometheus
 // reads them.
 #ifdef TROUPE_HTTP
-#include <serve/http_internal.h>
+#include <serve/http_pages.h>
 
 #include <inttypes.h>
 #include <runtime/codec/json.h>
@@ -200,14 +200,6 @@ void trp_http_metrics(trp_service_shared *shared, trp_buffer *out)
         write_versions(all, roles, shared->canary ? 2 : 1, shared->route, out);
     }
     pthread_mutex_unlock(&shared->versions);
-}
-
-void trp_http_error(troupe_status status, const char *text, trp_buffer *out)
-{
-    trp_buffer_printf(out,
-                      "{\"error\": {\"status\": \"%s\", \"text\": ", troupe_status_name(status));
-    trp_json_text(out, text);
-    trp_buffer_printf(out, "}}\n");
 }
 #else
 extern int trp_http_pages_are_left_out; // A file must not be empty.

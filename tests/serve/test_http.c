@@ -7,7 +7,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
-#include <serve/http.h>
+#include <serve/http_server.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
