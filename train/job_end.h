@@ -1,0 +1,19 @@
+// job_end.h: the file `end` in the folder of a job of the train server: how the job ended.
+//
+// Only who has byte 0 of `alive` there, and is the attempt that it names, writes it: by a rename,
+// and into blocks that were reserved when the job was taken on, so that a full disk cannot lose it.
+#ifndef TRP_JOB_END_H
+#define TRP_JOB_END_H
+
+#include <train/wire.h>
+
+// Reserves the blocks. TROUPE_NO_SPACE, TROUPE_IO.
+troupe_status trp_job_end_reserve(const char *folder);
+// Writes it, synced, in place of what is there; an error that is too long for the blocks is cut.
+// TROUPE_NO_SPACE, TROUPE_IO, TROUPE_NO_MEMORY.
+troupe_status trp_job_end_write(const char *folder, const trp_job_end *end);
+// Reads it, into the arena. TROUPE_NOT_FOUND: the job has not ended; TROUPE_VERSION: a later
+// library wrote it; TROUPE_CORRUPT, TROUPE_IO, TROUPE_NO_MEMORY.
+troupe_status trp_job_end_read(const char *folder, trp_arena *arena, trp_job_end *end);
+
+#endif
