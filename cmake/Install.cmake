@@ -11,6 +11,9 @@ if(TARGET troupe_server)
   install(TARGETS troupe_server troupe_launch RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
+install(FILES ${PROJECT_SOURCE_DIR}/tools/completion.bash RENAME troupe
+        DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
+
 # What the static library needs, by name. libzmq is loaded at run time, where it is asked for.
 set(needed ${troupe_msgpack_LIBRARIES} m)
 list(TRANSFORM needed PREPEND "-l" OUTPUT_VARIABLE needed_flags)

@@ -7,9 +7,10 @@
 
 static void usage(FILE *out)
 {
-    fprintf(out, "usage: troupe report [-o FILE] RUN\n\n"
-                 "Writes a page of the run in the folder RUN to FILE (default: RUN/report.html),\n"
-                 "and prints where. The run may be running, or have been killed.\n");
+    fprintf(out, "usage: troupe report [OPTION...] RUN\n\n"
+                 "Writes a page of the run in the folder RUN, and prints where. The run may be\n"
+                 "running, or have been killed.\n\n"
+                 "  -o, --output FILE  where the page is put (default: RUN/report.html)\n");
 }
 
 int tool_report(int argc, char **argv)

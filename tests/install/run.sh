@@ -19,6 +19,7 @@ cd "$work"
 flags="-Wall -Wextra -Wpedantic -Werror"
 
 "$work/prefix/bin/troupe" memory --help >/dev/null # It finds its library beside it.
+bash -c ". $work/prefix/share/bash-completion/completions/troupe && complete -p troupe" >/dev/null
 
 # hosted FLAG...: a program that cannot be executed again, whose workers are the installed command with a
 # library of these flags.
