@@ -5,7 +5,9 @@
 //
 // A column whose rows lie in memory as a batch has them is lent. Where one does not, or the rows
 // are shuffled, they are gathered into one of a ring of slots, by a thread that is ahead of the
-// user: slots from `taken` - 1, which the user has, to `made` - 1 are full.
+// user: slots from `taken` - 1, which the user has, to `made` - 1 are full. Where the loops of all
+// ranks leave no CPU for that thread, and a batch is quickly made, the user makes it: to wake the
+// thread would take longer, and a loop's CPU.
 #include <models/batch.h>
 #include <models/batches.h>
 #include <models/permutation.h>
@@ -22,12 +24,14 @@
 #include <runtime/base/thread.h>
 #include <runtime/codec/tensor.h>
 #include <string.h>
+#include <train/counter.h>
 #include <train/worker.h>
 
 enum {
     BATCH_DEFAULT = 32,
     PREFETCH_DEFAULT = 2,
     PREFETCH_MAX = 64,
+    QUICK_NS = 50000, // About what a wake-up costs where all CPUs are busy.
 };
 
 typedef struct slot {
@@ -61,6 +65,9 @@ struct troupe_batches {
     pthread_t thread;
     bool ahead, ends, filling; // Whether there is a thread; whether it is to end, is at a slot.
     int64_t made, taken;       // The next batch to be made, and to be lent.
+    bool scarce;               // There is no CPU for the thread, and rows are copied alone.
+    bool by_user;              // So who takes a batch makes it.
+    int64_t made_by_user;      // So many.
 };
 
 // ---- opening
@@ -215,11 +222,26 @@ static slot *slot_of(const troupe_batches *batches, int64_t number)
     return &batches->slots[number % batches->slot_count];
 }
 
-// Whether there is a batch to be made, and room for it: one slot is the user's.
+// Whether there is a batch for the thread to be made, and room for it: one slot is the user's.
 static bool can_make(const troupe_batches *batches)
 {
-    return batches->begun && batches->made < batches->count &&
+    return batches->begun && !batches->by_user && batches->made < batches->count &&
            batches->made - batches->taken < batches->slot_count - 1;
+}
+
+// Makes the next one. With the lock, which is let go meanwhile.
+static void make_next(troupe_batches *batches)
+{
+    int64_t number = batches->made;
+    batches->filling = true;
+    pthread_mutex_unlock(&batches->lock);
+    int64_t began = trp_clock_ns();
+    make(batches, number, slot_of(batches, number));
+    int64_t took = trp_clock_ns() - began;
+    pthread_mutex_lock(&batches->lock);
+    batches->filling = false;
+    batches->made++;
+    batches->by_user = batches->scarce && took < QUICK_NS;
 }
 
 static void *make_ahead(void *user)
@@ -231,13 +253,7 @@ static void *make_ahead(void *user)
             pthread_cond_wait(&batches->changed, &batches->lock);
             continue;
         }
-        int64_t number = batches->made;
-        batches->filling = true;
-        pthread_mutex_unlock(&batches->lock);
-        make(batches, number, slot_of(batches, number));
-        pthread_mutex_lock(&batches->lock);
-        batches->filling = false;
-        batches->made++;
+        make_next(batches);
         pthread_cond_broadcast(&batches->changed);
     }
     pthread_mutex_unlock(&batches->lock);
@@ -332,6 +348,9 @@ troupe_status troupe_batches_open_with(troupe_rank *me, const char *key, troupe_
     troupe_batches *made;
     TROUPE_TRY(trp_batches_open(key, part.data, part.all, among, &taken, &made));
     made->guest.leave = go_with_loop;
+    made->scarce = trp_counter_spin_ns(2 * me->world) == 0;
+    for (size_t i = 0; i < made->columns; i++)
+        made->scarce = made->scarce && made->feeds[i].rows; // Else a generator makes them.
     troupe_status status = trp_worker_guest(me, "troupe_batches_open", &made->guest);
     if (status == TROUPE_OK)
         *batches = made;
@@ -379,10 +398,16 @@ static slot *await(troupe_batches *batches)
     slot *found = slot_of(batches, batches->taken);
     while (batches->made == batches->taken) {
         began = began ? began : trp_clock_ns();
-        pthread_cond_wait(&batches->changed, &batches->lock);
+        if (batches->by_user && !batches->filling) {
+            make_next(batches);
+            batches->made_by_user++;
+        } else {
+            pthread_cond_wait(&batches->changed, &batches->lock);
+        }
     }
     batches->taken++;
-    pthread_cond_broadcast(&batches->changed);
+    if (can_make(batches))
+        pthread_cond_broadcast(&batches->changed);
     pthread_mutex_unlock(&batches->lock);
     if (began)
         batches->waited_s += (double)(trp_clock_ns() - began) * 1e-9;
@@ -436,6 +461,11 @@ int64_t troupe_batches_all_rows(const troupe_batches *batches)
 double troupe_batches_waited_s(const troupe_batches *batches)
 {
     return batches ? batches->waited_s : 0;
+}
+
+int64_t trp_batches_made_by_user(const troupe_batches *batches)
+{
+    return batches->made_by_user;
 }
 
 void troupe_batches_close(troupe_batches **batches)

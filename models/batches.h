@@ -19,4 +19,9 @@ int64_t trp_division_at(int rank, int world, int64_t from, int64_t end);
 troupe_status trp_batches_open(const char *key, troupe_ref set, int64_t rows, trp_division among,
                                const troupe_batches_options *how, troupe_batches **batches);
 
+// ---- for tests
+
+// How many batches were made when they were asked for, though there is a thread.
+int64_t trp_batches_made_by_user(const troupe_batches *batches);
+
 #endif

@@ -196,7 +196,8 @@ typedef struct troupe_batches_options {
     bool shuffle;
     // How many batches are made ahead of use, by a thread; 1 to 64, default 2; TROUPE_NONE: none,
     // and no thread. Rows that lie one after the other in memory need none: their batches are lent,
-    // and not copied.
+    // and not copied. Where the ranks use all CPUs, batches that are copied within 50 us are not
+    // made ahead either.
     int prefetch;
     int unused_;
 } troupe_batches_options;

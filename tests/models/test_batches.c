@@ -5,6 +5,7 @@
 #include <models/batches.h>
 #include <models/permutation.h>
 #include <models/source.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -556,6 +557,45 @@ static void test_batches_go_with_their_loop(void **state)
     support_directory_remove(folder);
 }
 
+// ---- without a CPU for the thread
+
+static troupe_status walk_on_one_cpu(troupe_rank *me, const walk_settings *config)
+{
+    cpu_set_t all, one;
+    troupe_batches *batches;
+    int cpu = 0;
+    (void)sched_getaffinity(0, sizeof all, &all);
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    (void)sched_setaffinity(0, sizeof one, &one);
+    TROUPE_TRY(troupe_batches_open(me, "train", &batches, .batch = config->batch, .seed = 3,
+                                   .shuffle = config->shuffle));
+    troupe_status status = TROUPE_OK;
+    for (int epoch = 0; epoch < config->epochs && status == TROUPE_OK; epoch++)
+        status = walk_epoch(me, config, batches, epoch);
+    int64_t made = trp_batches_made_by_user(batches);
+    (void)sched_setaffinity(0, sizeof all, &all);
+    troupe_batches_close(&batches);
+    if (status == TROUPE_OK && made == 0)
+        status = troupe_fail(TROUPE_FAILED, "the thread has made all");
+    return status;
+}
+TROUPE_TRAINER(walk_on_one_cpu, walk_settings);
+
+static void test_without_a_cpu_for_it_the_thread_is_not_woken(void **state)
+{
+    (void)state;
+    number_source source = {.rows = 150};
+    walk_settings config = {.batch = 2, .rows = 150, .epochs = 4, .shuffle = true};
+    troupe_result *result = NULL;
+    if (troupe_train(walk_on_one_cpu, &config, &result, .storage = storage,
+                     .data = troupe_data_with(numbers, &source)) != TROUPE_OK)
+        fail_msg("%s", result ? troupe_result_error(result) : troupe_last_error()->text);
+    troupe_result_free(&result);
+}
+
 int main(int argc, char **argv)
 {
     troupe_must(troupe_start(argc, argv, .cpus = 4));
@@ -571,6 +611,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_batches_cover_each_row_once),
         cmocka_unit_test(test_columns_that_do_not_fit_are_told),
         cmocka_unit_test(test_batches_go_with_their_loop),
+        cmocka_unit_test(test_without_a_cpu_for_it_the_thread_is_not_woken),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     support_directory_remove(storage);
