@@ -65,22 +65,14 @@ static void describe_versions(trp_service_shared *shared, trp_buffer *out)
 
 void trp_http_describe(trp_service_shared *shared, trp_buffer *out)
 {
-    const troupe_input *input = shared->model->input;
     count counts[COUNTS];
     double p50_s, p99_s, longest_s;
     trp_buffer_printf(out, "{\"route\": ");
     trp_json_text(out, shared->route);
     trp_buffer_printf(out, ", \"model\": ");
     trp_json_text(out, shared->model->name);
-    if (input->dtype == TROUPE_DTYPE_NONE) {
-        trp_buffer_printf(out, ", \"input\": null");
-    } else {
-        trp_buffer_printf(out, ", \"input\": {\"dtype\": \"%s\", \"shape\": [null",
-                          troupe_dtype_text(input->dtype));
-        for (uint32_t i = 0; i < input->ndim; i++)
-            trp_buffer_printf(out, input->shape[i] > 0 ? ", %zu" : ", null", input->shape[i]);
-        trp_buffer_printf(out, "]}");
-    }
+    trp_buffer_printf(out, ", \"input\": ");
+    trp_service_write_input(shared->model, out);
     counts_of(shared, counts);
     for (size_t i = 0; i < COUNTS; i++)
         trp_buffer_printf(out, ", \"%s\": %" PRIu64, counts[i].name, counts[i].value);

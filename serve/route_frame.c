@@ -75,17 +75,19 @@ troupe_status trp_route_head_check(const trp_route_head *head, bool from_client)
 
 // ---- reading
 
-static void let_go_of_body(trp_route_reader *reader)
+void *trp_route_take_body(trp_route_reader *reader)
 {
-    if (reader->held && reader->head_got == sizeof reader->head && !reader->dropped)
-        atomic_fetch_sub(reader->held, reader->head.size);
-    trp_free(reader->body);
+    void *body = reader->body;
+    if (reader->held)
+        atomic_fetch_sub(reader->held, reader->counted);
+    reader->counted = 0;
     reader->body = NULL;
+    return body;
 }
 
 static void begin_frame(trp_route_reader *reader)
 {
-    let_go_of_body(reader);
+    trp_free(trp_route_take_body(reader));
     reader->head_got = reader->body_got = 0;
     reader->whole = reader->dropped = false;
 }
@@ -99,6 +101,8 @@ static void take_memory(trp_route_reader *reader)
         reader->dropped = !(reader->body = (char *)trp_alloc(size + 1));
     if (reader->held && reader->dropped)
         atomic_fetch_sub(reader->held, size);
+    else
+        reader->counted = size;
 }
 
 troupe_status trp_route_read(trp_route_reader *reader, const void *data, size_t size, size_t *used)
@@ -221,6 +225,13 @@ static size_t missing_of_body(const trp_route_reader *reader)
     return long_one ? reader->head.size - reader->body_got : 0;
 }
 
+static bool hand_over(trp_route_reader *reader, trp_route_on_frame frame, void *user)
+{
+    bool go_on = frame(user, reader);
+    begin_frame(reader); // What it had is not held until the next one comes.
+    return go_on;
+}
+
 troupe_status trp_route_receive(trp_route_stream *stream, trp_route_on_frame frame, void *user)
 {
     char bytes[RECEIVED_AT_ONCE];
@@ -241,13 +252,13 @@ troupe_status trp_route_receive(trp_route_stream *stream, trp_route_on_frame fra
         if (missing > 0) {
             reader->body_got += (size_t)got;
             reader->whole = reader->body_got == reader->head.size;
-            if (reader->whole && !frame(user, reader))
+            if (reader->whole && !hand_over(reader, frame, user))
                 return TROUPE_OK;
             continue;
         }
         for (size_t at = 0, used; at < (size_t)got; at += used) {
             TROUPE_TRY(trp_route_read(reader, bytes + at, (size_t)got - at, &used));
-            if (reader->whole && !frame(user, reader))
+            if (reader->whole && !hand_over(reader, frame, user))
                 return TROUPE_OK;
         }
         if ((size_t)got < sizeof bytes)

@@ -50,17 +50,19 @@ troupe_status trp_route_head_check(const trp_route_head *head, bool from_client)
 typedef struct trp_route_reader {
     bool from_client;
     _Atomic uint64_t *held; // Bytes that several readers have taken memory for; NULL: unbounded.
+    uint64_t counted;       // Of them.
     trp_route_head head;
     size_t head_got, body_got;
-    char *body; // Of head.size bytes and one zero byte, once the head has come.
-    // The frame is there. What has it may take the body, and set it to NULL.
-    bool whole;
+    char *body;   // Of head.size bytes and one zero byte, once the head has come.
+    bool whole;   // The frame is there.
     bool dropped; // There was no memory for its body, which was thrown away.
 } trp_route_reader;
 
 // Takes bytes up to the end of a frame, and sets *used to how many. After a frame that is whole it
 // begins the next one. TROUPE_MALFORMED: what follows cannot be read any more.
 troupe_status trp_route_read(trp_route_reader *reader, const void *data, size_t size, size_t *used);
+// The body, to be freed with trp_free.
+void *trp_route_take_body(trp_route_reader *reader);
 // Lets go of what it has.
 void trp_route_reader_clear(trp_route_reader *reader);
 // The tensor of a request or an answer, whose elements are the body.
@@ -88,7 +90,8 @@ static inline size_t trp_route_unsent(const trp_route_stream *stream)
 // Sends what can be sent now. TROUPE_PEER_LOST: the connection is over.
 troupe_status trp_route_flush(trp_route_stream *stream);
 // Receives what is there, up to a bound, and calls `frame` for each that is whole; false of it ends
-// this. TROUPE_PEER_LOST: the connection is over; TROUPE_MALFORMED.
+// this, and the connection with it: what has come after the frame is lost. TROUPE_PEER_LOST: the
+// connection is over; TROUPE_MALFORMED.
 typedef bool (*trp_route_on_frame)(void *user, trp_route_reader *reader);
 troupe_status trp_route_receive(trp_route_stream *stream, trp_route_on_frame frame, void *user);
 // Closes the socket and lets go of all.

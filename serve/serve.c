@@ -11,6 +11,7 @@
 #include <runtime/base/require.h>
 #include <serve/service.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <train/storage.h>
 #include <unistd.h>
@@ -59,7 +60,7 @@ static troupe_status check_route(const char *route)
 }
 
 // Replicas may have another working folder.
-static troupe_status make_absolute(const char *path, char **absolute)
+static troupe_status make_absolute(const char *what, const char *path, char **absolute)
 {
     char here[4096];
     bool local = trp_storage_is_local(path);
@@ -68,7 +69,7 @@ static troupe_status make_absolute(const char *path, char **absolute)
     if (!local || path[0] == '/' || strncmp(path, "~/", 2) == 0) {
         *absolute = trp_strdup(path);
     } else if (!getcwd(here, sizeof here)) {
-        return trp_fail_errno(TROUPE_IO, "the working folder, where checkpoint %.200s is", path);
+        return trp_fail_errno(TROUPE_IO, "the working folder, where %s %.200s is", what, path);
     } else {
         size_t size = strlen(here) + strlen(path) + 2;
         *absolute = (char *)trp_alloc(size);
@@ -76,7 +77,18 @@ static troupe_status make_absolute(const char *path, char **absolute)
             (void)snprintf(*absolute, size, "%s/%s", here, path);
     }
     return *absolute ? TROUPE_OK
-                     : troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a checkpoint");
+                     : troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a %s", what);
+}
+
+static troupe_status find_socket(const char *path, char **found)
+{
+    const char *home = getenv("HOME");
+    if (strncmp(path, "~/", 2) != 0 || !home)
+        return make_absolute("socket", path, found);
+    trp_path full;
+    TROUPE_TRY(trp_path_make(&full, "%s%s", home, path + 1));
+    *found = trp_strdup(full.text);
+    return *found ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a socket");
 }
 
 // A checkpoint where replicas find it, and what it is called.
@@ -94,7 +106,7 @@ static troupe_status find_checkpoint(const troupe_model *model, const char *chec
     if (!checkpoint)
         return TROUPE_OK;
     if (strncmp(checkpoint, TRP_STORED_SCHEME, scheme) != 0) {
-        TROUPE_TRY(make_absolute(checkpoint, &found->folder));
+        TROUPE_TRY(make_absolute("checkpoint", checkpoint, &found->folder));
         (void)snprintf(found->name, sizeof found->name, "%.*s", (int)sizeof found->name - 1,
                        found->folder);
         return TROUPE_OK;
@@ -120,11 +132,14 @@ troupe_status troupe_serve_as(const troupe_model *model, const char *checkpoint,
     troupe_serve_options full;
     const trp_model *found;
     place_of at;
+    char *socket = NULL;
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_serve", full, how));
     TROUPE_TRY(check_options(&full));
     TROUPE_TRY(check_route(route));
     TROUPE_TRY(trp_model_of(model, &found));
-    TROUPE_TRY(find_checkpoint(model, checkpoint, full.repository, &at));
+    if (full.socket)
+        TROUPE_TRY(find_socket(full.socket, &socket));
+    troupe_status status = find_checkpoint(model, checkpoint, full.repository, &at);
     const trp_service_how ask = {
         .model = found->table->name,
         .route = route,
@@ -138,9 +153,12 @@ troupe_status troupe_serve_as(const troupe_model *model, const char *checkpoint,
         .repeatable = full.repeatable,
         .http = full.http,
         .port = (uint32_t)full.port,
+        .socket = socket,
     };
-    troupe_status status = trp_service_start(&ask, &service->address);
+    if (status == TROUPE_OK)
+        status = trp_service_start(&ask, &service->address);
     trp_free(at.folder);
+    trp_free(socket);
     return status;
 }
 
@@ -242,6 +260,7 @@ troupe_status troupe_service_info_get(troupe_service service, troupe_service_inf
         copy_text(known.route, sizeof known.route, state.route);
         copy_text(known.url, sizeof known.url, state.url);
         copy_text(known.token, sizeof known.token, state.token);
+        copy_text(known.socket, sizeof known.socket, state.socket);
         trp_output_give(info, size, &known, sizeof known);
     }
     trp_arena_clear(&arena);

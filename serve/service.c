@@ -8,6 +8,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <serve/http.h>
+#include <serve/route.h>
 #include <serve/version.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +34,8 @@ typedef struct change {
 typedef struct trp_service {
     trp_service_shared *shared;
     trp_http *http;
-    char *config;
+    trp_route *route;
+    char *config, *socket;
     uint32_t rows_max, deadline_ms, http_how;
     uint16_t port;
     bool repeatable;
@@ -148,6 +150,8 @@ static void set_versions(trp_service *self, version *serving, version *canary, d
     shared->canary = canary ? &canary->stats : NULL;
     pthread_mutex_unlock(&shared->versions);
     count_alive(self);
+    if (serving && self->route)
+        trp_route_announce(self->route);
 }
 
 // What waits for it goes to the one that serves, in the order of arrival.
@@ -419,7 +423,8 @@ static troupe_status set_up(trp_service *self, const trp_service_how *how)
     self->http_how = how->http;
     self->port = (uint16_t)how->port;
     self->config = how->config ? trp_strdup(how->config) : NULL;
-    if (how->config && !self->config)
+    self->socket = how->socket ? trp_strdup(how->socket) : NULL;
+    if ((how->config && !self->config) || (how->socket && !self->socket))
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for service '%s'", how->route);
     return make_version(self, how->checkpoint, how->version, how->config)
                ? TROUPE_OK
@@ -461,6 +466,7 @@ static void trp_service_leave(trp_service *self)
                 refuse_all(self, it, &it->replicas[i].batch, TROUPE_STOPPED, text);
     }
     trp_http_stop(&self->http);
+    trp_route_stop(&self->route);
     for (version *it; (it = self->versions);) {
         self->versions = it->next;
         trp_service_version_free(it);
@@ -468,6 +474,7 @@ static void trp_service_leave(trp_service *self)
     (void)pthread_mutex_destroy(&shared->versions);
     (void)pthread_mutex_destroy(&shared->lock);
     trp_free(self->config);
+    trp_free(self->socket);
     trp_free(shared);
     *self = (trp_service){0};
 }
@@ -507,6 +514,13 @@ static void switch_to(trp_service *self, version *next)
     trp_log(TRP_INFO, "service '%s': serves version '%s'", self->shared->route, next->stats.name);
 }
 
+static troupe_status start_servers(trp_service *self)
+{
+    if (self->http_how != TROUPE_HTTP_NONE)
+        TROUPE_TRY(trp_http_start(self->shared, self->port, &self->http));
+    return self->socket ? trp_route_start(self->shared, self->socket, &self->route) : TROUPE_OK;
+}
+
 // All replicas of what was to come have come, or failed to.
 static void finish_coming(trp_service *self)
 {
@@ -524,8 +538,7 @@ static void finish_coming(trp_service *self)
         end_change(self);
     } else {
         set_versions(self, coming, NULL, 0);
-        if (it->refusal.status == TROUPE_OK && self->http_how != TROUPE_HTTP_NONE &&
-            trp_http_start(self->shared, self->port, &self->http) != TROUPE_OK)
+        if (it->refusal.status == TROUPE_OK && start_servers(self) != TROUPE_OK)
             it->refusal = *troupe_last_error();
         bool failed = it->refusal.status != TROUPE_OK;
         end_change(self);
@@ -855,6 +868,7 @@ static troupe_status trp_service_tell(trp_service *self, const troupe_none *in,
         .route = shared->route,
         .url = troupe_arena_text(url),
         .token = shared->token,
+        .socket = self->route ? troupe_arena_text(trp_route_path(self->route)) : "",
         .replicas = shared->replicas,
         .alive = atomic_load(&shared->alive),
         .stopping = atomic_load(&shared->stopping),

@@ -5,6 +5,7 @@
 
 #include <actors/class/histogram.h>
 #include <pthread.h>
+#include <runtime/base/buffer.h>
 #include <stdatomic.h>
 #include <troupe/async.h>
 #include <troupe/serve.h>
@@ -102,6 +103,8 @@ void trp_service_count_out(trp_service_shared *shared, const trp_inference *requ
 troupe_status trp_service_hand(trp_service_shared *shared, trp_inference *request);
 // From a server: an accepted request was sent its answer, or its client has gone.
 void trp_service_served(trp_service_shared *shared);
+// {"dtype": "float32", "shape": [null, 64]}, or null.
+void trp_service_write_input(const troupe_model *model, trp_buffer *out);
 void trp_service_percentiles(const trp_histogram *histogram, double *p50_s, double *p99_s,
                              double *longest_s);
 
@@ -110,7 +113,7 @@ void trp_service_percentiles(const trp_histogram *histogram, double *p50_s, doub
 TROUPE_STRUCT(trp_service_how, (troupe_text, model), (troupe_text, route),
               (troupe_text, checkpoint), (troupe_text, version), (troupe_text, config),
               (uint32_t, replicas), (uint32_t, batch), (uint32_t, queue), (uint32_t, deadline_ms),
-              (bool, repeatable), (uint32_t, http), (uint32_t, port));
+              (bool, repeatable), (uint32_t, http), (uint32_t, port), (troupe_text, socket));
 // Another checkpoint, to serve or as the canary.
 TROUPE_STRUCT(trp_change_how, (bool, canary), (bool, reweigh), (double, weight),
               (troupe_text, checkpoint), (troupe_text, version), (troupe_text, config));
@@ -118,11 +121,11 @@ TROUPE_STRUCT(trp_version_state, (troupe_text, name), (double, weight), (uint32_
               (uint64_t, answered), (uint64_t, failed), (double, p50_s), (double, p99_s),
               (double, longest_s));
 TROUPE_STRUCT(trp_service_state, (troupe_text, model), (troupe_text, route), (troupe_text, url),
-              (troupe_text, token), (uint32_t, replicas), (uint32_t, alive), (bool, stopping),
-              (uint64_t, queued), (uint64_t, under_way), (uint64_t, answered), (uint64_t, failed),
-              (uint64_t, refused), (uint64_t, batches), (uint64_t, rows), (uint64_t, restarts),
-              (uint64_t, rolls), (double, p50_s), (double, p99_s), (double, longest_s),
-              (trp_version_state, serving), (trp_version_state, canary));
+              (troupe_text, token), (troupe_text, socket), (uint32_t, replicas), (uint32_t, alive),
+              (bool, stopping), (uint64_t, queued), (uint64_t, under_way), (uint64_t, answered),
+              (uint64_t, failed), (uint64_t, refused), (uint64_t, batches), (uint64_t, rows),
+              (uint64_t, restarts), (uint64_t, rolls), (double, p50_s), (double, p99_s),
+              (double, longest_s), (trp_version_state, serving), (trp_version_state, canary));
 
 // Has the actor look at what was handed over, without waiting for anything.
 troupe_status trp_service_wake(const trp_service_shared *shared);

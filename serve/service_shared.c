@@ -106,3 +106,16 @@ void trp_service_percentiles(const trp_histogram *histogram, double *p50_s, doub
     *p99_s = (double)trp_histogram_at(counts, longest, 0.99) * 1e-9;
     *longest_s = (double)longest * 1e-9;
 }
+
+void trp_service_write_input(const troupe_model *model, trp_buffer *out)
+{
+    const troupe_input *input = model->input;
+    if (input->dtype == TROUPE_DTYPE_NONE) {
+        trp_buffer_printf(out, "null");
+        return;
+    }
+    trp_buffer_printf(out, "{\"dtype\": \"%s\", \"shape\": [null", troupe_dtype_text(input->dtype));
+    for (uint32_t i = 0; i < input->ndim; i++)
+        trp_buffer_printf(out, input->shape[i] > 0 ? ", %zu" : ", null", input->shape[i]);
+    trp_buffer_printf(out, "]}");
+}

@@ -78,6 +78,10 @@ typedef struct troupe_serve_options {
     troupe_http http;
     int port; // Where it listens; default: any that is free (troupe_service_info_get).
     const char *repository; // Of a "model:" checkpoint; NULL: as of repository.h.
+    // A unix socket to listen at, for programs of this user, at most 107 bytes. Its folder is made
+    // if need be, and must be this user's alone. Beside it a file of its name with .json in place
+    // of .sock says what is served there, as long as it is.
+    const char *socket;
     int unused_;
 } troupe_serve_options;
 
@@ -87,8 +91,8 @@ typedef struct troupe_serve_options {
 // troupe_model_open. The folder must stay as long as it is served: a replica that dies is started
 // again from it. `route` is the service's name and the path over HTTP: 2 to 128 of [A-Za-z0-9._/-],
 // beginning with "/". TROUPE_INVALID: an option or the route, the text names it;
-// TROUPE_UNSUPPORTED: HTTP without libmicrohttpd; TROUPE_IO: the port is taken; else why a replica
-// could not start: as troupe_model_open and troupe_spawn.
+// TROUPE_UNSUPPORTED: HTTP without libmicrohttpd; TROUPE_IO: the port is taken; TROUPE_EXISTS: the
+// socket is; else why a replica could not start: as troupe_model_open and troupe_spawn.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_serve_as(const troupe_model *model,
                                                                   const char *checkpoint,
                                                                   const char *route,
@@ -172,6 +176,7 @@ typedef struct troupe_service_info {
     double p50_s, p99_s, longest_s;
     troupe_service_version serving, canary; // The others are of all versions together.
     uint64_t rolls;
+    char socket[108]; // Where it listens; empty without one.
 } troupe_service_info;
 // What the service is and has done. Errors as those of a call of an actor.
 TROUPE_EXPERIMENTAL troupe_status troupe_service_info_get(troupe_service service,
