@@ -49,44 +49,50 @@ static void take_planned(const trp_schedule *schedule, int64_t at_ms, trp_pool *
     }
 }
 
-// What is free then if all is given back at its limit; what is over its limit, at any moment.
-static void free_at(const trp_schedule *schedule, int64_t at_ms, trp_pool *pool)
+// Gives back what runs and is over by then; *next: the first that has not been. What is over its
+// limit may come back at any moment.
+static void give_back(const trp_schedule *schedule, int64_t at_ms, size_t *next, trp_pool *pool)
 {
-    *pool = schedule->plan.base;
-    for (size_t i = 0; i < schedule->running_count && schedule->running[i]->until_ms <= at_ms; i++)
-        trp_pool_book(schedule, pool, schedule->running[i], -1);
-    take_planned(schedule, at_ms, pool);
+    while (*next < schedule->running_count && schedule->running[*next]->until_ms <= at_ms)
+        trp_pool_book(schedule, pool, schedule->running[(*next)++], -1);
 }
 
-static void add_point(trp_schedule *schedule, const trp_ticket *ticket)
+// Which of two planned ones comes first: NULL: there is none.
+static const trp_ticket *sooner(const trp_plan *plan, const trp_ticket *a, const trp_ticket *b)
 {
-    trp_plan *plan = &schedule->plan;
-    trp_point *point = &plan->points[plan->count];
-    point->at_ms = comes(plan, ticket);
-    point->ticket = ticket;
-    free_at(schedule, point->at_ms, &point->free);
-    point->room = plan->count > 0 ? point[-1].room : plan->base;
-    trp_pool_least(schedule, &point->room, &point->free);
-    plan->count++;
+    if (a == NULL || b == NULL)
+        return a == NULL ? b : a;
+    return comes(plan, a) <= comes(plan, b) ? a : b;
 }
 
 // Makes the points anew, after a change of what is planned or set aside.
 static void make_points(trp_schedule *schedule)
 {
     trp_plan *plan = &schedule->plan;
-    const trp_ticket *extra = plan->promised;
-    plan->count = 0;
-    for (size_t i = 0; i < schedule->reserved_count; i++) {
-        const trp_ticket *it = schedule->reserved[i];
-        if (extra != NULL && comes(plan, extra) <= comes(plan, it)) {
-            add_point(schedule, extra);
-            extra = NULL;
-        }
-        if (is_planned(plan, it))
-            add_point(schedule, it);
+    const trp_ticket *promised = plan->promised;
+    trp_pool back = plan->base;
+    size_t next = 0, i = 0;
+    for (plan->count = 0;;) {
+        while (i < schedule->reserved_count && !is_planned(plan, schedule->reserved[i]))
+            i++;
+        const trp_ticket *reserved = i < schedule->reserved_count ? schedule->reserved[i] : NULL;
+        const trp_ticket *it = sooner(plan, promised, reserved);
+        if (it == NULL)
+            return;
+        trp_point *point = &plan->points[plan->count];
+        point->at_ms = comes(plan, it);
+        point->ticket = it;
+        give_back(schedule, point->at_ms, &next, &back);
+        point->free = back;
+        take_planned(schedule, point->at_ms, &point->free);
+        point->room = plan->count > 0 ? point[-1].room : plan->base;
+        trp_pool_least(schedule, &point->room, &point->free);
+        plan->count++;
+        if (it == promised)
+            promised = NULL;
+        else
+            i++;
     }
-    if (extra != NULL)
-        add_point(schedule, extra);
 }
 
 void trp_plan_begin(trp_schedule *schedule, int64_t now_ms, bool without_due)
@@ -103,10 +109,15 @@ void trp_plan_begin(trp_schedule *schedule, int64_t now_ms, bool without_due)
 const trp_pool *trp_plan_room(const trp_schedule *schedule, int64_t until_ms)
 {
     const trp_plan *plan = &schedule->plan;
-    const trp_pool *room = &plan->base;
-    for (size_t i = 0; i < plan->count && plan->points[i].at_ms < until_ms; i++)
-        room = &plan->points[i].room;
-    return room;
+    size_t low = 0, high = plan->count; // Points before that time.
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (plan->points[middle].at_ms < until_ms)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 ? &plan->points[low - 1].room : &plan->base;
 }
 
 // Narrows what is free at a time to what is so at each moment until another.
@@ -121,7 +132,10 @@ static void narrow(const trp_schedule *schedule, int64_t from_ms, int64_t until_
 void trp_plan_between(const trp_schedule *schedule, int64_t from_ms, int64_t until_ms,
                       trp_pool *room)
 {
-    free_at(schedule, from_ms, room);
+    size_t next = 0;
+    *room = schedule->plan.base;
+    give_back(schedule, from_ms, &next, room);
+    take_planned(schedule, from_ms, room);
     narrow(schedule, from_ms, until_ms, room);
 }
 
@@ -143,8 +157,7 @@ int64_t trp_plan_earliest(const trp_schedule *schedule, const trp_ticket *ticket
     trp_pool back = plan->base; // With what has been given back until then.
     size_t next = 0;
     for (int64_t at = plan->now_ms; at < TRP_NEVER;) {
-        while (next < schedule->running_count && schedule->running[next]->until_ms <= at)
-            trp_pool_book(schedule, &back, schedule->running[next++], -1);
+        give_back(schedule, at, &next, &back);
         if (trp_pool_ranks(schedule, &back, need, least, true) >= least) {
             *room = back;
             take_planned(schedule, at, room);

@@ -252,6 +252,8 @@ static void leave(one *it)
 {
     tell("leaves", it);
     trp_schedule_remove(sim.schedule, it->ticket);
+    if (sim.head != UNSET && it == &sim.all[sim.head])
+        sim.head = UNSET; // It was cancelled.
     it->is_done = true;
     sim.done++;
 }
@@ -478,46 +480,47 @@ void test_random_workloads(void **state)
 
 // ---- cost
 
+static trp_ticket *submit_one(int ranks, int64_t limit_ms, int64_t start_ms)
+{
+    trp_ticket *ticket = NULL;
+    trp_request request = {.need.ranks = ranks, .limit_ms = limit_ms, .start_ms = start_ms};
+    request.need.each.of[TRP_CPUS] = TRP_CPU;
+    assert_int_equal(trp_schedule_submit(sim.schedule, &request, 0, &ticket), TROUPE_OK);
+    return ticket;
+}
+
+// All that a pass has to look at at once: many that run and end at different times, reservations, a
+// first one whose start has to be found, and behind it a queue of which each fits now and may not
+// start.
+static void measure(int queued)
+{
+    enum { RUNNING = 500, RESERVED = 50, PASSES = 100 };
+    int before;
+    trp_resources_init(&sim.machine, 1000 * TRP_CPU, 8, 1 << 20);
+    assert_int_equal(trp_schedule_open(&sim.schedule, &sim.machine, 0), TROUPE_OK);
+    for (int i = 0; i < RUNNING; i++)
+        (void)submit_one(1, 1000000 + i * 10, 0);
+    while (trp_schedule_next(sim.schedule, 0, &before) != NULL) {
+    }
+    for (int i = 0; i < RESERVED; i++)
+        (void)submit_one(1, 100, 2000000 + i * 10);
+    (void)submit_one(1000, 0, 0);
+    int64_t begin = support_cpu_ns();
+    for (int i = 0; i < queued; i++)
+        (void)submit_one(1, 0, 0);
+    int64_t submitted = support_cpu_ns();
+    for (int i = 0; i < PASSES; i++)
+        assert_null(trp_schedule_next(sim.schedule, 1, &before));
+    double pass_us = (double)(support_cpu_ns() - submitted) / PASSES / 1e3;
+    print_message("%d queued: %.2f us to submit one, %.0f us a pass\n", queued,
+                  (double)(submitted - begin) / queued / 1e3, pass_us);
+    trp_schedule_close(sim.schedule);
+    assert_true(pass_us < 10000 * SUPPORT_SLOWER);
+}
+
 void test_a_long_queue_is_looked_through_quickly(void **state)
 {
     (void)state;
-    static const int depths[] = {1000, 10000};
-    for (int d = 0; d < 2; d++) {
-        unsigned seed = 7;
-        trp_resources_init(&sim.machine, 64 * TRP_CPU, 8, 1 << 20);
-        assert_int_equal(trp_schedule_open(&sim.schedule, &sim.machine, 0), TROUPE_OK);
-        int64_t now = 0, begin = support_cpu_ns();
-        trp_ticket *ticket, *running[64];
-        int held = 0, before, events = 0;
-        for (int i = 0; i < depths[d]; i++) {
-            trp_request request = {.id = (uint64_t)i + 1, .need.ranks = 1 + below(&seed, 16)};
-            request.need.each.of[TRP_CPUS] = TRP_CPU;
-            request.priority = below(&seed, 5);
-            request.limit_ms = below(&seed, 3) == 0 ? 0 : 1000 + below(&seed, 100000);
-            if (below(&seed, 4) == 0)
-                request.need.each.of[TRP_GPUS] = TRP_CPU / 4;
-            if (i % 500 == 1)
-                request.start_ms = 1000000 + i;
-            if (trp_schedule_submit(sim.schedule, &request, now, &ticket) == TROUPE_BUSY)
-                request.start_ms = 0;
-        }
-        int64_t submitted = support_cpu_ns();
-        for (int i = 0; i < 1000; i++) { // Each event: one ends, then whatever starts.
-            now += 10;
-            if (held > 0)
-                trp_schedule_remove(sim.schedule, running[--held]);
-            while ((ticket = trp_schedule_next(sim.schedule, now, &before)) != NULL) {
-                assert_true(held < 64);
-                running[held++] = ticket;
-                events++;
-            }
-            events++;
-        }
-        int64_t end = support_cpu_ns();
-        print_message("%d queued: %.2f us to submit one, %.1f us a pass\n", depths[d],
-                      (double)(submitted - begin) / depths[d] / 1e3,
-                      (double)(end - submitted) / events / 1e3);
-        trp_schedule_close(sim.schedule);
-        assert_true((double)(end - submitted) / events < 10e6 * SUPPORT_SLOWER);
-    }
+    measure(1000);
+    measure(10000);
 }
