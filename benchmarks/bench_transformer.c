@@ -3,7 +3,8 @@
 //     bench_transformer [quick] [ROW...]
 //
 // train.transformer: steps a second of examples/transformer as it is, two ranks, reports included.
-// The peers are the same network under Open MPI's mpirun, its ranks bound to a core each or not
+// As there, weights are saved every 50 steps: not while it is measured, as nothing is by the peers.
+// These are the same network under Open MPI's mpirun, its ranks bound to a core each or not
 // bound, whose gradient goes through MPI_Allreduce (compare/mpi_transformer.c). Runs take turns,
 // and the note has the interval in which the median of the ratios lies with 95 %. Neither side
 // counts its start and its first steps.
@@ -18,7 +19,15 @@
 #include <transformer/model.h>
 #include <unistd.h>
 
-enum { PAIRS = 24, SECONDS_MAX = 300, WARM_UP = 5, STEPS = 25, QUICK_STEPS = 3, REPORT_EVERY = 5 };
+enum {
+    PAIRS = 24,
+    SECONDS_MAX = 300,
+    WARM_UP = 5,
+    STEPS = 25,
+    QUICK_STEPS = 3,
+    REPORT_EVERY = 5,
+    SAVE_EVERY = 50
+};
 
 static char folder[1024], text_path[1100];
 static int steps;
@@ -71,7 +80,7 @@ static troupe_status train(watcher *it)
     troupe_result *result = NULL;
     TROUPE_TRY(troupe_submit(transformer, &config, &follower, &job, .ranks = 2,
                              .data = troupe_data_with(corpus, &source), .storage = folder,
-                             .keep = TROUPE_NONE));
+                             .keep = TROUPE_NONE, .checkpoint_every = SAVE_EVERY / report_every()));
     troupe_status status = troupe_job_wait(job, TROUPE_FOREVER, &result);
     troupe_job_close(&job);
     TROUPE_TRY(status);

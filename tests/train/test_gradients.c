@@ -396,9 +396,9 @@ static void test_buckets_in_any_order_of_readiness(void **state)
 {
     (void)state;
     for (int ranks = 1; ranks <= 3; ranks++)
-        for (int i = 0; i < 2 * PLACES; i++) {
+        for (int place = 0; place < PLACES; place++) {
             troupe_result *result = NULL;
-            fill_settings config = {.beside = i % 2, .place = i / 2};
+            fill_settings config = {.beside = (ranks + place) % 2, .place = place};
             troupe_must(
                 troupe_train(fill_buckets, &config, &result, .ranks = ranks, .storage = folder));
             troupe_result_free(&result);
