@@ -136,4 +136,9 @@ foreach(script peer_erlang peer_ray peer_mpirun peer_gloo)
 endforeach()
 if(TROUPE_PEERS) # It runs the program of its own name.
   configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_ray_train COPYONLY)
+  configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_ray_serve COPYONLY)
 endif()
+# The load of bench_server, and of its peer.
+configure_file(${PROJECT_SOURCE_DIR}/benchmarks/measure/load.sh ${benchmarks_dir}/measure/load COPYONLY)
+configure_file(${PROJECT_SOURCE_DIR}/benchmarks/measure/load.lua ${benchmarks_dir}/measure/load.lua
+               COPYONLY)
