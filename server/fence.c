@@ -31,8 +31,7 @@ static pid_t holder(int fd, off_t byte)
 static void read_attempt(int fd, trp_fence *found)
 {
     char text[16] = "";
-    (void)pread(fd, text, sizeof text - 1, 0);
-    found->set = text[0] != '\0';
+    found->set = pread(fd, text, sizeof text - 1, 0) > 0;
     found->attempt = (int)strtol(text, NULL, 10);
 }
 
