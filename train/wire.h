@@ -19,7 +19,8 @@ enum {
 
 typedef enum trp_wire_kind {
     // Asked of the server.
-    TRP_WIRE_HELLO = 1, // trp_wire_hello; the first on each connection.
+    TRP_WIRE_HELLO = 1, // trp_wire_hello, the first on each connection: answered with
+                        // TRP_WIRE_ANSWER. Others may follow it at once.
     TRP_WIRE_SUBMIT,    // trp_wire_submit: answered with TRP_WIRE_JOB, once it is committed.
     TRP_WIRE_FIND,      // trp_wire_job_name: answered with TRP_WIRE_JOB.
     TRP_WIRE_LIST,      // trp_wire_list: answered with TRP_WIRE_JOBS.
@@ -141,6 +142,7 @@ typedef enum trp_wire_wish_kind {
     TRP_WISH_KILL,
     TRP_WISH_LIVE,
     TRP_WISH_PRIORITY, // Of one that waits.
+    TRP_WISH_FORGET,   // The key of one that has ended is free for another job.
 } trp_wire_wish_kind;
 TROUPE_STRUCT(trp_wire_wish, (trp_wire_job_name, of), (int, wish),
               (int, number),       // Ranks, priority, or the status of a kill,
@@ -164,7 +166,8 @@ TROUPE_STRUCT(trp_wire_order, (int64_t, job), (int, attempt), (troupe_text, subm
               (trp_wire_wishes, wishes));
 
 TROUPE_STRUCT(trp_wire_stop, (bool, jobs)); // They are killed first.
-TROUPE_STRUCT(trp_wire_gc, (int, keep), (double, older_s), (int64_t, bytes)); // 0: no such bound.
+// 0: no such bound. `keys`: those of jobs that are gone are free for others.
+TROUPE_STRUCT(trp_wire_gc, (int, keep), (double, older_s), (int64_t, bytes), (bool, keys));
 
 TROUPE_STRUCT(trp_wire_status, (troupe_text, folder), (int, pid), (double, started_at),
               (int, waiting), (int, running), (int, ended), (double, cpus), (double, cpus_free),
