@@ -1,11 +1,437 @@
 // control.c: `troupe server`: starts, stops and shows the train server.
-#include <server/program.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <poll.h>
+#include <runtime/base/clock.h>
+#include <runtime/base/error.h>
+#include <runtime/codec/json.h>
+#include <server/ask.h>
+#include <server/say.h>
+#include <server/server.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { START_MS = 5000, IDLE_S = 600, LOG_BYTES_MAX = 8 << 20 };
+
+typedef struct settings {
+    trp_server_how how;
+    trp_wire_gc gc;
+    bool foreground, json, jobs;
+} settings;
+
+static void usage(FILE *out)
+{
+    fprintf(out,
+            "usage: troupe server start|stop|status|gc [OPTION...]\n\n"
+            "The train server of this user takes jobs of many programs, and runs them.\n\n"
+            "start: starts it, unless it runs\n"
+            "  --foreground       stays, and says on standard error what goes to server.log else\n"
+            "  --auto             it ends itself after ten minutes without clients and jobs\n"
+            "  --cpus N           CPUs that it gives away (default: those of this machine)\n"
+            "  --gpus N           GPUs that it gives away (default: those of this machine)\n"
+            "  --memory BYTES     memory that it gives away (default: 70 %% of this machine's)\n"
+            "  --resources TEXT   other resources, as license=2\n"
+            "  --clients N        connections that it has at a time (default 1024)\n"
+            "stop: ends it; jobs go on\n"
+            "  --jobs             kills all jobs first\n"
+            "status: says whether it runs, and what it has\n"
+            "  --json             prints it as a JSON object\n"
+            "gc: removes jobs that have ended, but not the folders of their runs\n"
+            "  --keep N           all but the N newest\n"
+            "  --older DAYS       those that ended longer ago\n"
+            "  --bytes N          the oldest, until their folders have at most N bytes together\n"
+            "  --keys             frees the keys of jobs that were removed, now or earlier\n");
+}
+
+static bool read_double(const char *given, double least, double *number)
+{
+    char *end;
+    *number = strtod(given, &end);
+    if (end != given && *end == '\0' && *number >= least && *number < 1e18)
+        return true;
+    fprintf(stderr, "troupe server: \"%s\" is not a number of %g or more\n", given, least);
+    return false;
+}
+
+static bool read_option(settings *it, int option)
+{
+    double number;
+    switch (option) {
+    case 'f':
+        it->foreground = true;
+        return true;
+    case 'a':
+        it->how.idle_s = IDLE_S;
+        return true;
+    case 'c':
+        return read_double(optarg, 0.0001, &it->how.cpus);
+    case 'g':
+        if (!read_double(optarg, 0, &number))
+            return false;
+        it->how.gpus = number >= 1 ? (int)fmin(number, TRP_GPUS_MAX) : TROUPE_NONE;
+        return true;
+    case 'm':
+        if (!read_double(optarg, 1, &number))
+            return false;
+        it->how.memory_bytes = (uint64_t)number;
+        return true;
+    case 'r':
+        it->how.resources = optarg;
+        return true;
+    case 'n':
+        if (!read_double(optarg, 1, &number))
+            return false;
+        it->how.clients_max = (int)fmin(number, 1 << 20);
+        return true;
+    case 'J':
+        it->jobs = true;
+        return true;
+    case 'j':
+        it->json = true;
+        return true;
+    case 'k':
+        if (!read_double(optarg, 1, &number))
+            return false;
+        it->gc.keep = (int)fmin(number, INT32_MAX);
+        return true;
+    case 'o':
+        if (!read_double(optarg, 0, &number))
+            return false;
+        it->gc.older_s = number * 86400;
+        return true;
+    case 'b':
+        if (!read_double(optarg, 1, &number))
+            return false;
+        it->gc.bytes = (int64_t)number;
+        return true;
+    case 'K':
+        it->gc.keys = true;
+        return true;
+    default:
+        return false;
+    }
+}
+
+// ---- start
+
+static void set_ready(void *user)
+{
+    int *pipe = (int *)user;
+    if (*pipe >= 0) {
+        (void)!write(*pipe, "r", 1);
+        close(*pipe);
+    }
+    *pipe = -1;
+}
+
+static bool answers(const char *folder)
+{
+    struct sockaddr_un address;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool answered = fd >= 0 && trp_state_folder_socket(folder, &address) == TROUPE_OK &&
+                    connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    if (fd >= 0)
+        close(fd);
+    return answered;
+}
+
+// Takes the lock. TROUPE_EXISTS: a server runs and answers. One that has the lock and does not
+// answer is being started, or is at its end.
+static troupe_status take_lock(const char *folder, int *lock)
+{
+    int64_t until_ms = trp_clock_ms() + START_MS;
+    for (;;) {
+        troupe_status status = trp_server_lock(folder, lock);
+        if (status != TROUPE_BUSY)
+            return status;
+        if (answers(folder))
+            return TROUPE_EXISTS;
+        if (trp_clock_ms() >= until_ms)
+            return status;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+}
+
+// What is said ends up with who started it, or in the log.
+static int fail_start(int pipe)
+{
+    trp_say("%s", troupe_last_error()->text);
+    if (pipe >= 0)
+        (void)!write(pipe, troupe_last_error()->text, strlen(troupe_last_error()->text));
+    return PROGRAM_FAILED;
+}
+
+static int run_server(settings *it, int pipe)
+{
+    int lock;
+    it->how.ready = set_ready;
+    it->how.user = &pipe;
+    troupe_status status = take_lock(it->how.folder, &lock);
+    if (status == TROUPE_EXISTS && pipe >= 0) {
+        (void)!write(pipe, "b", 1);
+        return PROGRAM_DONE;
+    }
+    if (status == TROUPE_EXISTS)
+        (void)trp_server_lock(it->how.folder, &lock); // Says which one.
+    if (status != TROUPE_OK)
+        return fail_start(pipe);
+    trp_say("process %d serves %s", (int)getpid(), it->how.folder);
+    if (trp_server_run(&it->how) != TROUPE_OK)
+        return fail_start(pipe);
+    trp_say("process %d ends", (int)getpid());
+    return PROGRAM_DONE;
+}
+
+// In a session of its own, with nothing of who started it: a pipe's reader sees its end.
+static _Noreturn void be_server(settings *it, int pipe)
+{
+    trp_path log;
+    struct stat about;
+    int null = open("/dev/null", O_RDWR);
+    if (trp_path_make(&log, "%s/server.log", it->how.folder) != TROUPE_OK)
+        _exit(fail_start(pipe));
+    trp_path old;
+    if (stat(log.text, &about) == 0 && about.st_size > LOG_BYTES_MAX &&
+        trp_path_make(&old, "%s.1", log.text) == TROUPE_OK)
+        (void)rename(log.text, old.text);
+    int out = open(log.text, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+    if (out < 0)
+        out = null; // A full disk is no reason not to start.
+    if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0 ||
+        dup2(pipe, 3) < 0 || fcntl(3, F_SETFD, FD_CLOEXEC) != 0)
+        _exit(PROGRAM_FAILED);
+    (void)close_range(4, ~0U, 0);
+    if (chdir("/") != 0)
+        _exit(PROGRAM_FAILED);
+    _exit(run_server(it, 3));
+}
+
+// The end of the log, for who waits for a server that does not come.
+static void show_log(const char *folder)
+{
+    trp_path path;
+    char text[2000];
+    if (trp_path_make(&path, "%s/server.log", folder) != TROUPE_OK)
+        return;
+    int fd = open(path.text, O_RDONLY | O_CLOEXEC);
+    off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
+    off_t from = size > (off_t)sizeof text ? size - (off_t)sizeof text : 0;
+    ssize_t got = fd >= 0 ? pread(fd, text, sizeof text, from) : 0;
+    if (got > 0)
+        fprintf(stderr, "%s ends with:\n%.*s", path.text, (int)got, text);
+    if (fd >= 0)
+        close(fd);
+}
+
+static int await_server(const settings *it, int pipe)
+{
+    char text[1024];
+    size_t size = 0;
+    int64_t until_ms = trp_clock_ms() + START_MS;
+    struct pollfd ready = {.fd = pipe, .events = POLLIN};
+    for (;;) {
+        int64_t left = until_ms - trp_clock_ms();
+        int count = left > 0 ? poll(&ready, 1, (int)left) : 0;
+        if (count < 0 && errno == EINTR)
+            continue;
+        ssize_t got = count > 0 ? read(pipe, text + size, sizeof text - 1 - size) : 0;
+        size += got > 0 ? (size_t)got : 0;
+        if (got <= 0 || (size == 1 && (text[0] == 'r' || text[0] == 'b')))
+            break;
+    }
+    text[size] = '\0';
+    if (strcmp(text, "r") == 0 || strcmp(text, "b") == 0) {
+        printf("the train server %s in %s\n", text[0] == 'r' ? "was started" : "runs already",
+               it->how.folder);
+        return PROGRAM_DONE;
+    }
+    if (size > 0) {
+        fprintf(stderr, "troupe server: %s\n", text);
+        return PROGRAM_FAILED;
+    }
+    fprintf(stderr, "troupe server: it does not answer within %d s\n", START_MS / 1000);
+    show_log(it->how.folder);
+    return PROGRAM_FAILED;
+}
+
+static int start(settings *it)
+{
+    trp_path folder;
+    int ends[2];
+    if (trp_state_folder_open(&folder) != TROUPE_OK) {
+        fprintf(stderr, "troupe server: %s\n", troupe_last_error()->text);
+        return PROGRAM_FAILED;
+    }
+    it->how.folder = folder.text;
+    if (it->foreground)
+        return run_server(it, -1);
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        fprintf(stderr, "troupe server: a pipe cannot be made: %s\n", strerror(errno));
+        return PROGRAM_FAILED;
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        (void)setsid();
+        pid_t server = fork();
+        if (server == 0)
+            be_server(it, ends[1]);
+        _exit(server > 0 ? 0 : 1);
+    }
+    close(ends[1]);
+    if (child > 0)
+        (void)waitpid(child, NULL, 0);
+    int how = await_server(it, ends[0]);
+    close(ends[0]);
+    return how;
+}
+
+// ---- stop, status, gc
+
+// Waits until the server has closed its lock, which it does last.
+static bool await_end(const char *folder)
+{
+    enum { END_MS = 30000 };
+    int64_t until_ms = trp_clock_ms() + END_MS;
+    int lock;
+    while (trp_server_lock(folder, &lock) != TROUPE_OK) {
+        if (trp_clock_ms() >= until_ms)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+    close(lock);
+    return true;
+}
+
+static int stop(settings *it)
+{
+    trp_asker asker;
+    bool runs;
+    trp_wire_answer answer;
+    trp_wire_stop how = {.jobs = it->jobs};
+    int result = trp_asker_open(&asker, "troupe server", false, &runs);
+    if (result == PROGRAM_DONE && !runs)
+        printf("no train server runs in %s\n", asker.folder.text);
+    if (result == PROGRAM_DONE && runs &&
+        !trp_asker_ask(&asker, TRP_WIRE_STOP, &troupe_type_trp_wire_stop, &how, TRP_WIRE_ANSWER,
+                       &troupe_type_trp_wire_answer, &answer))
+        result = PROGRAM_FAILED;
+    trp_asker_close(&asker);
+    if (result == PROGRAM_DONE && runs && !await_end(asker.folder.text)) {
+        fprintf(stderr, "troupe server: it has not ended within 30 s\n");
+        result = PROGRAM_FAILED;
+    }
+    return result;
+}
+
+static void print_status(const trp_wire_status *it)
+{
+    char started[32], memory[32], free_memory[32];
+    printf("the train server runs in %s: process %d, since %s\n", it->folder, it->pid,
+           trp_show_date(it->started_at, started));
+    printf("jobs     %d waiting, %d running, %d ended\n", it->waiting, it->running, it->ended);
+    printf("CPUs     %g of %g free\n", it->cpus_free, it->cpus);
+    printf("GPUs     %g of %g free\n", it->gpus_free, it->gpus);
+    printf("memory   %s of %s free\n", trp_show_bytes(it->memory_free_bytes, free_memory),
+           trp_show_bytes(it->memory_bytes, memory));
+    printf("clients  %d\n", it->clients);
+    if (it->gateway != NULL)
+        printf("gateway  %s\n", it->gateway);
+}
+
+static void print_json(const troupe_type *type, const void *value)
+{
+    trp_buffer json = {0};
+    trp_json_value(&json, type, value);
+    printf("%.*s\n", (int)json.size, (const char *)json.data);
+    trp_buffer_free(&json);
+}
+
+static int show_status(settings *it)
+{
+    trp_asker asker;
+    bool runs;
+    trp_wire_status status;
+    troupe_none none = {0};
+    int result = trp_asker_open(&asker, "troupe server", false, &runs);
+    if (result == PROGRAM_DONE && !runs) {
+        if (it->json)
+            printf("null\n");
+        else
+            printf("no train server runs in %s\n", asker.folder.text);
+        result = PROGRAM_FAILED;
+    } else if (result == PROGRAM_DONE) {
+        if (!trp_asker_ask(&asker, TRP_WIRE_SERVER, &troupe_type_troupe_none, &none,
+                           TRP_WIRE_STATUS, &troupe_type_trp_wire_status, &status))
+            result = PROGRAM_FAILED;
+        else if (it->json)
+            print_json(&troupe_type_trp_wire_status, &status);
+        else
+            print_status(&status);
+    }
+    trp_asker_close(&asker);
+    return result;
+}
+
+static int clean(settings *it)
+{
+    trp_asker asker;
+    bool runs;
+    trp_wire_answer answer;
+    int result = trp_asker_open(&asker, "troupe server", true, &runs);
+    if (result == PROGRAM_DONE) {
+        if (!trp_asker_ask(&asker, TRP_WIRE_GC, &troupe_type_trp_wire_gc, &it->gc, TRP_WIRE_ANSWER,
+                           &troupe_type_trp_wire_answer, &answer))
+            result = PROGRAM_FAILED;
+        else
+            printf("%s\n", answer.text != NULL ? answer.text : "");
+    }
+    trp_asker_close(&asker);
+    return result;
+}
 
 int program_server(int argc, char **argv)
 {
-    (void)argc;
-    (void)argv;
-    fprintf(stderr, "usage: troupe server start|stop|status|gc\n");
+    static const struct option options[] = {{"foreground", no_argument, NULL, 'f'},
+                                            {"auto", no_argument, NULL, 'a'},
+                                            {"cpus", required_argument, NULL, 'c'},
+                                            {"gpus", required_argument, NULL, 'g'},
+                                            {"memory", required_argument, NULL, 'm'},
+                                            {"resources", required_argument, NULL, 'r'},
+                                            {"clients", required_argument, NULL, 'n'},
+                                            {"jobs", no_argument, NULL, 'J'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"keep", required_argument, NULL, 'k'},
+                                            {"older", required_argument, NULL, 'o'},
+                                            {"bytes", required_argument, NULL, 'b'},
+                                            {"keys", no_argument, NULL, 'K'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    static const struct {
+        const char *name;
+        int (*run)(settings *it);
+    } actions[] = {{"start", start}, {"stop", stop}, {"status", show_status}, {"gc", clean}};
+    settings it = {0};
+    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+        if (option == 'h') {
+            usage(stdout);
+            return PROGRAM_DONE;
+        }
+        if (!read_option(&it, option))
+            return PROGRAM_MISUSED;
+    }
+    for (size_t i = 0; i < sizeof actions / sizeof *actions && optind == argc - 1; i++)
+        if (strcmp(argv[optind], actions[i].name) == 0)
+            return actions[i].run(&it);
+    usage(stderr);
     return PROGRAM_MISUSED;
 }

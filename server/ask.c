@@ -1,0 +1,99 @@
+// ask.c: see server/ask.h.
+#include <runtime/base/error.h>
+#include <runtime/base/printable.h>
+#include <server/ask.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { ANSWER_MS = 60000 };
+
+int trp_asker_fail(const trp_asker *asker)
+{
+    fprintf(stderr, "%s: %s\n", asker->command, troupe_last_error()->text);
+    return PROGRAM_FAILED;
+}
+
+int trp_asker_open(trp_asker *asker, const char *command, bool needed, bool *runs)
+{
+    *asker = (trp_asker){.command = command};
+    *runs = false;
+    troupe_status status = trp_state_folder_find(&asker->folder);
+    if (status == TROUPE_OK)
+        status = trp_state_folder_check(asker->folder.text);
+    if (status == TROUPE_OK)
+        status = trp_server_link_open(asker->folder.text, NULL, &asker->link);
+    *runs = status == TROUPE_OK;
+    if (status == TROUPE_OK || (status == TROUPE_NOT_FOUND && !needed))
+        return PROGRAM_DONE;
+    if (status != TROUPE_NOT_FOUND)
+        return trp_asker_fail(asker);
+    fprintf(stderr, "%s: no train server runs in %s: `troupe server start` starts one\n", command,
+            asker->folder.text);
+    return PROGRAM_FAILED;
+}
+
+void trp_asker_close(trp_asker *asker)
+{
+    trp_server_link_close(&asker->link);
+    trp_arena_clear(&asker->arena);
+}
+
+bool trp_asker_ask(trp_asker *asker, trp_wire_kind kind, const troupe_type *type, const void *value,
+                   trp_wire_kind answer, const troupe_type *has, void *out)
+{
+    trp_server_question question = {.kind = kind,
+                                    .type = type,
+                                    .value = value,
+                                    .timeout_ms = ANSWER_MS,
+                                    .answer = answer,
+                                    .has = has};
+    if (trp_server_link_ask(asker->link, &question, &asker->arena, out) == TROUPE_OK)
+        return true;
+    (void)trp_asker_fail(asker);
+    return false;
+}
+
+trp_wire_job_name trp_job_named(const char *text)
+{
+    char *end;
+    long long number = strtoll(text, &end, 10);
+    if (number > 0 && *end == '\0')
+        return (trp_wire_job_name){.job = number};
+    return (trp_wire_job_name){.key = text};
+}
+
+const char *trp_show_bytes(uint64_t bytes, char text[32])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double scaled = (double)bytes;
+    size_t unit = 0;
+    while (scaled >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+        scaled /= 1024;
+        unit++;
+    }
+    snprintf(text, 32, unit == 0 ? "%.0f %s" : "%.1f %s", scaled, units[unit]);
+    return text;
+}
+
+const char *trp_show_time(double seconds, char text[32])
+{
+    long long whole = (long long)(seconds > 0 ? seconds : 0);
+    if (seconds < 60)
+        snprintf(text, 32, "%.1f s", seconds > 0 ? seconds : 0);
+    else if (whole < 3600)
+        snprintf(text, 32, "%lld min %lld s", whole / 60, whole % 60);
+    else
+        snprintf(text, 32, "%lld h %lld min", whole / 3600, whole / 60 % 60);
+    return text;
+}
+
+const char *trp_show_date(double unix_s, char text[32])
+{
+    time_t at = (time_t)unix_s;
+    struct tm parts;
+    if (localtime_r(&at, &parts) == NULL || strftime(text, 32, "%Y-%m-%d %H:%M:%S", &parts) == 0)
+        text[0] = '\0';
+    return text;
+}

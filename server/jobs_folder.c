@@ -1,0 +1,383 @@
+// jobs_folder.c: the folder of a job: what the server writes there once, and reads again
+// (docs/internals/server/server.md, "State folder").
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <runtime/base/error.h>
+#include <runtime/base/fault.h>
+#include <runtime/base/memory.h>
+#include <runtime/codec/json.h>
+#include <runtime/codec/unpack.h>
+#include <server/jobs_internal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <train/job_end.h>
+#include <train/spec.h>
+#include <train/state_folder.h>
+#include <train/tree.h>
+#include <unistd.h>
+
+enum { VERSION = 1 };
+
+// As the file has it. `need` repeats what people find beside it.
+TROUPE_STRUCT(job_file, (int, version), (troupe_text, books), (int64_t, id),
+              (troupe_text, submission), (troupe_text, key), (troupe_text, spec_hash),
+              (troupe_text, name), (troupe_text, trainer), (troupe_text, program),
+              (troupe_text, folder), (double, submitted_at), (bool, wait_if_impossible),
+              (trp_wire_need, need));
+
+// ---- job.json
+
+static void put_name(trp_buffer *out, const char *name)
+{
+    trp_buffer_printf(out, ",\n  \"%s\": ", name);
+}
+
+static void put_text(trp_buffer *out, const char *name, const char *text)
+{
+    if (text == NULL)
+        return;
+    put_name(out, name);
+    trp_json_text(out, text);
+}
+
+static void put_number(trp_buffer *out, const char *name, double number)
+{
+    if (number == 0)
+        return;
+    put_name(out, name);
+    trp_json_number(out, number);
+}
+
+// What the client says is JSON: anything else is left out.
+static void put_json(trp_buffer *out, const char *name, const char *text)
+{
+    trp_json json;
+    if (text == NULL || trp_json_parse(text, strlen(text), &json) != TROUPE_OK)
+        return;
+    put_name(out, name);
+    trp_buffer_append(out, json.at, json.size);
+}
+
+static void put_job(trp_buffer *out, const trp_jobs *jobs, const trp_row *row,
+                    const trp_wire_submit *submit, const trp_wire_launch *launch)
+{
+    const trp_wire_need *need = &row->need;
+    trp_buffer_printf(out, "{\n  \"version\": %d", (int)VERSION);
+    put_text(out, "books", trp_books_name(jobs->books));
+    trp_buffer_printf(out, ",\n  \"id\": %" PRId64, row->id);
+    put_text(out, "submission", row->submission);
+    put_text(out, "key", row->key);
+    put_text(out, "spec_hash", row->spec_hash);
+    put_text(out, "name", row->name);
+    put_text(out, "trainer", row->trainer);
+    put_text(out, "program", row->program);
+    put_name(out, "arguments");
+    trp_json_value(out, &troupe_type_troupe_array_troupe_text, &launch->arguments);
+    put_text(out, "folder", row->run);
+    put_number(out, "ranks", need->ranks);
+    put_number(out, "cpus_per_rank", need->cpus_per_rank);
+    put_number(out, "gpus_per_rank", need->gpus_per_rank);
+    put_number(out, "memory_per_rank_bytes", (double)need->memory_per_rank_bytes);
+    put_number(out, "time_limit_s", need->time_limit_s);
+    put_number(out, "priority", need->priority);
+    put_number(out, "start_at", need->start_at);
+    put_number(out, "submitted_at", row->submitted_at);
+    if (row->beyond)
+        trp_buffer_printf(out, ",\n  \"wait_if_impossible\": true");
+    put_json(out, "config", submit->config);
+    put_json(out, "metadata", submit->metadata);
+    put_name(out, "need");
+    trp_json_value(out, &troupe_type_trp_wire_need, need);
+    trp_buffer_printf(out, "\n}\n");
+}
+
+static troupe_status write_json(const trp_jobs *jobs, const trp_entry *job,
+                                const trp_wire_submit *submit, const trp_wire_launch *launch)
+{
+    trp_path path;
+    trp_buffer text = {0};
+    TROUPE_TRY(trp_path_make(&path, "%s/job.json", job->folder));
+    put_job(&text, jobs, &job->row, submit, launch);
+    troupe_status status = text.failed
+                               ? troupe_fail(TROUPE_NO_MEMORY, "no memory for %s", path.text)
+                               : trp_file_replace(path.text, text.data, text.size);
+    trp_buffer_free(&text);
+    return status;
+}
+
+static troupe_status write_file(const trp_entry *job, const char *name, troupe_bytes bytes)
+{
+    trp_path path;
+    trp_piece piece = {bytes.data, bytes.size};
+    TROUPE_TRY(trp_path_make(&path, "%s/%s", job->folder, name));
+    return trp_file_write(path.text, &piece, 1);
+}
+
+static troupe_status write_files(const trp_jobs *jobs, const trp_entry *job,
+                                 const trp_wire_submit *submit, const trp_wire_launch *launch)
+{
+    trp_path above;
+    TRP_FAULT("job folder made");
+    TROUPE_TRY(write_file(job, "spec", submit->spec));
+    TROUPE_TRY(write_file(job, "launch", submit->launch));
+    TROUPE_TRY(trp_job_end_reserve(job->folder));
+    TRP_FAULT("job files written");
+    TROUPE_TRY(write_json(jobs, job, submit, launch));
+    TRP_FAULT("job folder whole");
+    TROUPE_TRY(trp_path_make(&above, "%s/jobs", jobs->folder.text));
+    return trp_folder_sync(above.text);
+}
+
+troupe_status trp_jobs_write_folder(const trp_jobs *jobs, const trp_entry *job,
+                                    const trp_wire_submit *submit, const trp_wire_launch *launch)
+{
+    TROUPE_TRY(trp_folder_make_new(job->folder));
+    troupe_status status = write_files(jobs, job, submit, launch);
+    if (status != TROUPE_OK) {
+        troupe_error kept;
+        trp_error_hold(&kept);
+        (void)trp_folder_discard(job->folder);
+        trp_error_restore(&kept);
+    }
+    return status;
+}
+
+// ---- reading
+
+static troupe_status fill_row(const job_file *file, trp_row *row, char **books)
+{
+    *row = (trp_row){.id = file->id,
+                     .need = file->need,
+                     .beyond = file->wait_if_impossible,
+                     .submitted_at = file->submitted_at};
+    row->need.resources_per_rank = NULL;
+    char *resources = NULL;
+    troupe_status status = trp_row_set(&resources, file->need.resources_per_rank);
+    row->need.resources_per_rank = resources;
+    const struct {
+        char **to;
+        const char *from;
+    } texts[] = {{&row->submission, file->submission},
+                 {&row->key, file->key},
+                 {&row->spec_hash, file->spec_hash},
+                 {&row->name, file->name},
+                 {&row->trainer, file->trainer},
+                 {&row->program, file->program},
+                 {&row->run, file->folder},
+                 {books, file->books}};
+    for (size_t i = 0; status == TROUPE_OK && i < sizeof texts / sizeof *texts; i++)
+        status = trp_row_set(texts[i].to, texts[i].from);
+    if (status != TROUPE_OK)
+        trp_row_clear(row);
+    return status;
+}
+
+troupe_status trp_jobs_read_folder(const char *folder, trp_row *row, char **books)
+{
+    trp_path path;
+    trp_arena arena = {0};
+    trp_json json;
+    unsigned char *data = NULL;
+    size_t size = 0;
+    job_file file = {0};
+    *books = NULL;
+    TROUPE_TRY(trp_path_make(&path, "%s/job.json", folder));
+    TROUPE_TRY(trp_file_read(path.text, &data, &size));
+    troupe_status status = trp_json_parse((const char *)data, size, &json);
+    if (status == TROUPE_OK)
+        status = trp_json_read(&troupe_type_job_file, json, &arena, &file);
+    if (status == TROUPE_OK && (file.version < 1 || file.version > VERSION || file.id < 1 ||
+                                file.submission == NULL || file.folder == NULL))
+        status = troupe_fail(TROUPE_CORRUPT,
+                             "%s is of version %d, or names no submission, number "
+                             "or folder",
+                             path.text, file.version);
+    if (status == TROUPE_OK)
+        status = fill_row(&file, row, books);
+    else if (status != TROUPE_NO_MEMORY)
+        status = troupe_fail(TROUPE_CORRUPT, "%s is not the file of a job", path.text);
+    trp_free(data);
+    trp_arena_clear(&arena);
+    return status;
+}
+
+// The numbers of the folders, each but once; *ids is freed with trp_free.
+static troupe_status list_folders(const char *all, int64_t **ids, size_t *count)
+{
+    size_t room = 0;
+    DIR *folder = opendir(all);
+    if (folder == NULL)
+        return trp_fail_errno(TROUPE_IO, "%s cannot be read", all);
+    *ids = NULL;
+    *count = 0;
+    for (struct dirent *it; (it = readdir(folder)) != NULL;) {
+        char *end;
+        long long id = strtoll(it->d_name, &end, 10);
+        if (id <= 0 || *end != '\0')
+            continue;
+        if (*count == room) {
+            room = room > 0 ? 2 * room : 64;
+            int64_t *more = (int64_t *)trp_realloc(*ids, room * sizeof *more);
+            if (more == NULL) {
+                closedir(folder);
+                trp_free(*ids);
+                return troupe_fail(TROUPE_NO_MEMORY, "no memory for the jobs in %s", all);
+            }
+            *ids = more;
+        }
+        (*ids)[(*count)++] = id;
+    }
+    closedir(folder);
+    return TROUPE_OK;
+}
+
+static int by_number(const void *one, const void *other)
+{
+    int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
+    return (a > b) - (a < b);
+}
+
+troupe_status trp_jobs_each_folder(trp_jobs *jobs,
+                                   troupe_status (*visit)(trp_jobs *jobs, int64_t id,
+                                                          const char *folder))
+{
+    trp_path path;
+    int64_t *ids;
+    size_t count;
+    TROUPE_TRY(trp_path_make(&path, "%s/jobs", jobs->folder.text));
+    TROUPE_TRY(list_folders(path.text, &ids, &count));
+    if (count > 0)
+        qsort(ids, count, sizeof *ids, by_number);
+    troupe_status status = TROUPE_OK;
+    for (size_t i = 0; status == TROUPE_OK && i < count; i++) {
+        status = trp_state_folder_job(jobs->folder.text, ids[i], &path);
+        if (status == TROUPE_OK)
+            status = visit(jobs, ids[i], path.text);
+    }
+    trp_free(ids);
+    return status;
+}
+
+static troupe_status read_file(const trp_entry *job, const char *name, trp_arena *arena,
+                               troupe_bytes *bytes)
+{
+    trp_path path;
+    unsigned char *data = NULL;
+    size_t size = 0;
+    TROUPE_TRY(trp_path_make(&path, "%s/%s", job->folder, name));
+    TROUPE_TRY(trp_file_read(path.text, &data, &size));
+    void *copy = trp_arena_alloc(arena, size + 1);
+    if (copy != NULL)
+        memcpy(copy, data, size);
+    trp_free(data);
+    *bytes = (troupe_bytes){copy, size};
+    return copy != NULL ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for %s", path.text);
+}
+
+troupe_status trp_jobs_read_launch(const trp_entry *job, trp_arena *arena, trp_wire_launch *launch)
+{
+    troupe_bytes bytes;
+    TROUPE_TRY(read_file(job, "launch", arena, &bytes));
+    if (trp_unpack_whole(&troupe_type_trp_wire_launch, bytes.data, bytes.size, arena, launch) ==
+        TROUPE_OK)
+        return TROUPE_OK;
+    trp_error_prefix("%s/launch", job->folder);
+    return troupe_fail(TROUPE_CORRUPT, "%s", troupe_last_error()->text);
+}
+
+void trp_jobs_forget_launch(const trp_entry *job)
+{
+    trp_path path;
+    if (trp_path_make(&path, "%s/launch", job->folder) == TROUPE_OK)
+        (void)unlink(path.text);
+}
+
+// ---- comparing
+
+static const char *named(trp_arena *arena, const char *before, const char *name, size_t length)
+{
+    char *text = (char *)trp_arena_alloc(arena, strlen(before) + length + 1);
+    if (text == NULL)
+        return before;
+    strcpy(text, before);
+    return strncat(text, name, length);
+}
+
+// The first member of the config that differs, as the text that people read has it.
+static const char *config_differs(const trp_entry *job, const char *config, trp_arena *arena)
+{
+    troupe_bytes bytes;
+    trp_json file, old, new, at = {0}, name, value, there;
+    if (config == NULL || read_file(job, "job.json", arena, &bytes) != TROUPE_OK ||
+        trp_json_parse((const char *)bytes.data, bytes.size, &file) != TROUPE_OK ||
+        !trp_json_member(file, "config", &old) ||
+        trp_json_parse(config, strlen(config), &new) != TROUPE_OK)
+        return "config";
+    while (trp_json_next_member(new, &at, &name, &value)) {
+        const char *member = named(arena, "", name.at + 1, name.size - 2);
+        if (!trp_json_member(old, member, &there) || !trp_json_is_same(value, there))
+            return named(arena, "config.", member, strlen(member));
+    }
+    return "config";
+}
+
+static bool texts_differ(const char *one, const char *other)
+{
+    return one == NULL || other == NULL ? one != other : strcmp(one, other) != 0;
+}
+
+static bool bytes_differ(troupe_bytes one, troupe_bytes other)
+{
+    return one.size != other.size || (one.size > 0 && memcmp(one.data, other.data, one.size) != 0);
+}
+
+// Where and how a run is kept, shown and begun makes no other job.
+static trp_packed_options compared(trp_packed_options options)
+{
+    options.storage = options.name = options.metadata = NULL;
+    options.open = 0;
+    options.console = 0;
+    options.force = false;
+    return options;
+}
+
+static const char *specs_differ(const trp_entry *job, const trp_wire_submit *submit,
+                                const trp_job_spec *one, const trp_job_spec *other,
+                                trp_arena *arena)
+{
+    if (texts_differ(one->trainer, other->trainer) || one->schema != other->schema)
+        return "trainer";
+    if (bytes_differ(one->config, other->config))
+        return config_differs(job, submit->config, arena);
+    trp_packed_options options = compared(one->options), others = compared(other->options);
+    const char *option = trp_options_differ(&options, &others);
+    if (option != NULL)
+        return named(arena, ".", option, strlen(option));
+    if (texts_differ(one->data_name, other->data_name) || one->data_schema != other->data_schema ||
+        bytes_differ(one->data, other->data) || texts_differ(one->data_share, other->data_share))
+        return ".data";
+    return NULL;
+}
+
+const char *trp_jobs_differ(const trp_entry *job, const trp_wire_submit *submit, trp_arena *arena)
+{
+    troupe_bytes bytes;
+    trp_job_spec one, other;
+    bool hashed = submit->spec_hash != NULL && job->row.spec_hash != NULL;
+    if (hashed && strcmp(submit->spec_hash, job->row.spec_hash) == 0)
+        return NULL;
+    if (read_file(job, "spec", arena, &bytes) != TROUPE_OK)
+        return hashed ? "its spec" : NULL;
+    if (!bytes_differ(bytes, submit->spec))
+        return NULL;
+    if (trp_unpack_whole(&troupe_type_trp_job_spec, bytes.data, bytes.size, arena, &one) !=
+            TROUPE_OK ||
+        trp_unpack_whole(&troupe_type_trp_job_spec, submit->spec.data, submit->spec.size, arena,
+                         &other) != TROUPE_OK)
+        return "its spec";
+    const char *member = specs_differ(job, submit, &one, &other, arena);
+    return member == NULL && hashed ? "its spec" : member;
+}

@@ -1,0 +1,204 @@
+// jobs_recover.c: what the server finds when it starts: rows, folders and locks are brought
+// together (docs/internals/server/server.md, "Restart of the server").
+#include <inttypes.h>
+#include <runtime/base/error.h>
+#include <runtime/base/memory.h>
+#include <server/jobs_internal.h>
+#include <server/say.h>
+#include <stdio.h>
+#include <string.h>
+#include <train/job_end.h>
+#include <train/state_folder.h>
+#include <train/tree.h>
+#include <unistd.h>
+
+#define LOST_WISHES                                                                                \
+    "the server's books were lost, and with them what was wished of the job: it goes on with "     \
+    "`troupe modify JOB pause=false`"
+
+// ---- rows
+
+static bool take_found_end(trp_jobs *jobs, trp_entry *job)
+{
+    trp_arena arena = {0};
+    trp_job_end end = {0};
+    troupe_status status = trp_job_end_read(job->folder, &arena, &end);
+    if (status != TROUPE_OK && status != TROUPE_NOT_FOUND)
+        end = (trp_job_end){.status = (int)status, .error = troupe_last_error()->text};
+    if (status != TROUPE_NOT_FOUND)
+        trp_jobs_take_end(jobs, job, &end);
+    trp_arena_clear(&arena);
+    return status != TROUPE_NOT_FOUND;
+}
+
+// A row that has ended, but no file that says so, for those who look without the server.
+static void complete_ended(trp_entry *job)
+{
+    trp_path path;
+    const trp_row *row = &job->row;
+    trp_job_end end = {.version = 1,
+                       .attempt = row->attempt,
+                       .status = row->status,
+                       .error = row->error,
+                       .stopped = row->stopped,
+                       .reports = row->reports,
+                       .restarts = row->restarts,
+                       .ended_at = row->ended_at};
+    trp_jobs_forget_launch(job);
+    if (access(job->folder, F_OK) != 0 ||
+        trp_path_make(&path, "%s/end", job->folder) != TROUPE_OK || access(path.text, F_OK) == 0)
+        return;
+    if (trp_fence_end(job->folder, &end) != TROUPE_OK)
+        trp_say("job %" PRId64 ": %s", row->id, troupe_last_error()->text);
+}
+
+// Has the schedule count what a job was granted.
+static troupe_status adopt_grant(trp_jobs *jobs, trp_entry *job)
+{
+    trp_row *row = &job->row;
+    trp_request request;
+    int ranks = row->granted_ranks > 0 ? row->granted_ranks : row->need.ranks;
+    size_t size = (size_t)ranks * sizeof(uint64_t);
+    uint64_t *masks = (uint64_t *)trp_alloc(size);
+    if (masks == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a grant");
+    if (row->devices.size == size)
+        memcpy(masks, row->devices.data, size);
+    request.again = true;
+    troupe_status status = trp_jobs_request(jobs, row, &request);
+    request.again = request.beyond = true;
+    if (status == TROUPE_OK)
+        status = trp_schedule_adopt(jobs->schedule, &request, ranks, masks,
+                                    (int64_t)(row->granted_at * 1000), &job->ticket);
+    trp_free(masks);
+    return status;
+}
+
+// A job that has a grant.
+static troupe_status resume(trp_jobs *jobs, trp_entry *job)
+{
+    trp_fence found = {0};
+    TROUPE_TRY(adopt_grant(jobs, job));
+    if (trp_fence_look(job->folder, &found) == TROUPE_OK && found.runner > 0 &&
+        jobs->acts.watch(jobs->acts.user, job, found.runner))
+        job->process = found.runner;
+    job->state = TRP_JOB_STARTING;
+    trp_jobs_look_in(jobs, job, 0);
+    return TROUPE_OK;
+}
+
+static troupe_status recover_row(trp_jobs *jobs, trp_entry *job)
+{
+    trp_row *row = &job->row;
+    job->order_ms = (int64_t)(row->submitted_at * 1000);
+    if (row->state == TRP_JOB_ENDED) {
+        complete_ended(job);
+        return TROUPE_OK;
+    }
+    if (row->state == TRP_JOB_STARTING)
+        return resume(jobs, job);
+    if (take_found_end(jobs, job) || row->paused)
+        return TROUPE_OK;
+    trp_jobs_look_in(jobs, job, 0); // It may be to end.
+    return trp_jobs_queue(jobs, job);
+}
+
+// ---- folders
+
+static trp_entry *by_number(trp_jobs *jobs, int64_t id)
+{
+    trp_entry *job;
+    trp_wire_job_name name = {.job = id};
+    return trp_jobs_find(jobs, &name, &job) == TROUPE_OK ? job : NULL;
+}
+
+static void set_aside(const char *folder)
+{
+    trp_path aside;
+    if (trp_path_make(&aside, "%s.lost", folder) == TROUPE_OK &&
+        trp_folder_rename(folder, aside.text) == TROUPE_OK)
+        trp_say("%s is of no job that the server knows: it is now %s", folder, aside.text);
+    else
+        trp_say("%s", troupe_last_error()->text);
+}
+
+// Of a folder that the books do not have: a submission that was not committed, or one of other
+// books.
+static troupe_status clear_folder(trp_jobs *jobs, int64_t id, const char *folder)
+{
+    trp_row row = {0};
+    trp_fence found = {0};
+    char *books = NULL;
+    if (id >= jobs->next_id)
+        jobs->next_id = id + 1;
+    if (by_number(jobs, id) != NULL)
+        return TROUPE_OK;
+    troupe_status status = trp_jobs_read_folder(folder, &row, &books);
+    bool ours = status == TROUPE_NOT_FOUND || (status == TROUPE_OK && books != NULL &&
+                                               strcmp(books, trp_books_name(jobs->books)) == 0);
+    bool looked = trp_fence_look(folder, &found) == TROUPE_OK;
+    trp_free(books);
+    trp_row_clear(&row);
+    if (status == TROUPE_NO_MEMORY)
+        return status;
+    if (!looked || found.runner != 0 || found.keeper != 0)
+        trp_say("%s is of no job that the server knows, and a process has it", folder);
+    else if (!ours || found.set)
+        set_aside(folder);
+    else if (trp_folder_discard(folder) != TROUPE_OK)
+        trp_say("%s", troupe_last_error()->text);
+    return TROUPE_OK;
+}
+
+// For books that are made anew: each folder that is whole is a job.
+static troupe_status rebuild_job(trp_jobs *jobs, int64_t id, const char *folder)
+{
+    trp_row row = {0};
+    trp_fence found = {0};
+    trp_entry *job;
+    char *books = NULL;
+    if (id >= jobs->next_id)
+        jobs->next_id = id + 1;
+    troupe_status status = trp_jobs_read_folder(folder, &row, &books);
+    trp_free(books);
+    if (status == TROUPE_NO_MEMORY)
+        return status;
+    if (status != TROUPE_OK || row.id != id ||
+        trp_jobs_by_submission(jobs, row.submission) != NULL) {
+        trp_row_clear(&row);
+        return clear_folder(jobs, id, folder);
+    }
+    trp_wire_job_name name = {.key = row.key};
+    if (row.key != NULL && trp_jobs_find(jobs, &name, &job) == TROUPE_OK) {
+        trp_jobs_drop_key(jobs, job); // The newer one has it.
+        TROUPE_TRY(trp_row_set(&job->row.key, NULL));
+    }
+    TROUPE_TRY(trp_jobs_add(jobs, &row, &job));
+    trp_jobs_soil(jobs, job);
+    TROUPE_TRY(trp_fence_look(folder, &found));
+    job->row.attempt = found.attempt;
+    if (found.runner != 0 || found.keeper != 0) {
+        job->row.state = TRP_JOB_STARTING;
+        job->row.granted_ranks = job->row.need.ranks;
+        job->row.granted_at = jobs->unix_s;
+        job->row.greeted = true;
+        return trp_row_set(&job->row.boot_id, jobs->boot_id);
+    }
+    if (take_found_end(jobs, job))
+        return TROUPE_OK;
+    job->row.pause = job->row.paused = true;
+    job->row.revision = 1;
+    return trp_row_set(&job->row.why, LOST_WISHES);
+}
+
+troupe_status trp_jobs_recover(trp_jobs *jobs, bool fresh)
+{
+    TROUPE_TRY(trp_jobs_each_folder(jobs, fresh ? rebuild_job : clear_folder));
+    if (fresh)
+        TROUPE_TRY(trp_jobs_store(jobs, true));
+    for (trp_entry *at = jobs->all, *next; at != NULL; at = next) {
+        next = (trp_entry *)at->hh.next;
+        TROUPE_TRY(recover_row(jobs, at));
+    }
+    return TROUPE_OK;
+}
