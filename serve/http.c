@@ -1,16 +1,49 @@
 // http.c: a service over HTTP: its routes, and how requests become the service's.
 #include <serve/http.h>
 
+#include <arpa/inet.h>
+
+// ---- where it listens
+
+static bool read_address(const char *text, struct in_addr *address)
+{
+    return inet_pton(AF_INET, text ? text : "127.0.0.1", address) == 1 && address->s_addr != 0;
+}
+
+troupe_status trp_http_check_where(const trp_http_where *where)
+{
+    struct in_addr address;
+    if (!read_address(where->address, &address))
+        return troupe_fail(TROUPE_INVALID,
+                           ".http_listen is \"%.80s\", must be an address of this machine, as "
+                           "192.168.1.5",
+                           where->address);
+    if (!where->certificate != !where->key)
+        return troupe_fail(TROUPE_INVALID,
+                           ".certificate and .certificate_key go together: %s is "
+                           "not set",
+                           where->key ? ".certificate" : ".certificate_key");
+    if (ntohl(address.s_addr) >> 24 != 127 && !where->certificate)
+        return troupe_fail(TROUPE_INVALID,
+                           ".http_listen is %s, where others could read along: expected "
+                           ".certificate and .certificate_key, or an address of 127.0.0.0/8",
+                           where->address);
+    return TROUPE_OK;
+}
+
 #ifdef TROUPE_HTTP
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <serve/http_pages.h>
 #include <serve/http_server.h>
+#include <stdio.h>
 #include <string.h>
+#include <train/file.h>
 
 struct trp_http {
     trp_service_shared *shared;
     trp_http_server *server;
+    char base[TRP_HTTP_HOST_MAX + 24];
 };
 
 typedef struct exchange {
@@ -127,25 +160,65 @@ static void forget(trp_http_exchange *http)
 
 // ---- start and stop
 
-troupe_status trp_http_start(trp_service_shared *shared, uint16_t port, trp_http **http)
+// A file's text, with a zero byte.
+static troupe_status read_text(const char *path, char **text)
+{
+    unsigned char *data;
+    size_t size;
+    TROUPE_TRY(trp_file_read(path, &data, &size));
+    *text = (char *)trp_alloc(size + 1);
+    if (*text && size > 0)
+        memcpy(*text, data, size);
+    explicit_bzero(data, size);
+    trp_free(data);
+    return *text ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for %s", path);
+}
+
+static troupe_status listen_at(trp_http *http, const trp_http_where *where)
 {
     static const trp_http_calls calls = {sizeof(exchange), look_at_head, answer, forget};
+    trp_http_how how = {.calls = &calls, .user = http, .port = where->port, .name = where->name};
+    char *certificate = NULL, *key = NULL;
+    troupe_status status = TROUPE_OK;
+    if (where->address)
+        (void)read_address(where->address, &how.address);
+    if (where->certificate)
+        status = read_text(where->certificate, &certificate);
+    if (status == TROUPE_OK && where->key)
+        status = read_text(where->key, &key);
+    how.certificate = certificate;
+    how.key = key;
+    if (status == TROUPE_OK)
+        status = trp_http_server_start(&how, &http->server);
+    if (key)
+        explicit_bzero(key, strlen(key));
+    trp_free(certificate);
+    trp_free(key);
+    return status;
+}
+
+troupe_status trp_http_start(trp_service_shared *shared, const trp_http_where *where,
+                             trp_http **http)
+{
     trp_http *made = (trp_http *)trp_alloc(sizeof *made);
     if (!made)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the HTTP server of a service");
     made->shared = shared;
-    const trp_http_how how = {.calls = &calls, .user = made, .port = port};
-    troupe_status status = trp_http_server_start(&how, &made->server);
-    if (status == TROUPE_OK)
-        *http = made;
-    else
+    troupe_status status = listen_at(made, where);
+    if (status != TROUPE_OK) {
         trp_free(made);
-    return status;
+        return status;
+    }
+    const char *host = where->name ? where->name : where->address ? where->address : "127.0.0.1";
+    (void)snprintf(made->base, sizeof made->base, "%s://%.80s:%u",
+                   where->certificate ? "https" : "http", host, trp_http_server_port(made->server));
+    *http = made;
+    return TROUPE_OK;
 }
 
-uint16_t trp_http_port(const trp_http *http)
+const char *trp_http_base(const trp_http *http)
 {
-    return trp_http_server_port(http->server);
+    return http->base;
 }
 
 void trp_http_stop(trp_http **http)
@@ -160,19 +233,20 @@ void trp_http_stop(trp_http **http)
 #else
 
 struct trp_http {
-    uint16_t port;
+    char base[1];
 };
 
-troupe_status trp_http_start(trp_service_shared *shared, uint16_t port, trp_http **http)
+troupe_status trp_http_start(trp_service_shared *shared, const trp_http_where *where,
+                             trp_http **http)
 {
-    (void)shared, (void)port, (void)http;
+    (void)shared, (void)where, (void)http;
     return troupe_fail(TROUPE_UNSUPPORTED,
                        "the library was built without libmicrohttpd, which HTTP needs");
 }
 
-uint16_t trp_http_port(const trp_http *http)
+const char *trp_http_base(const trp_http *http)
 {
-    return http->port;
+    return http->base;
 }
 
 void trp_http_stop(trp_http **http)

@@ -20,7 +20,7 @@ struct trp_http_connection {
     int64_t since_ms;
 };
 
-enum { TRP_HTTP_HOSTS = 3 };
+enum { TRP_HTTP_HOSTS = 4 };
 
 struct trp_http_server {
     trp_http_calls calls;

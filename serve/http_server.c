@@ -181,7 +181,10 @@ static troupe_status start_daemon(const trp_http_how *how, trp_http_server *serv
 
 static void name_hosts(const trp_http_how *how, trp_http_server *server)
 {
+    char address[INET_ADDRSTRLEN] = "";
     const char *names[TRP_HTTP_HOSTS] = {"127.0.0.1", "localhost", how->name};
+    if (how->address.s_addr != 0)
+        names[TRP_HTTP_HOSTS - 1] = inet_ntop(AF_INET, &how->address, address, sizeof address);
     server->scheme = how->certificate ? "https://" : "http://";
     for (size_t i = 0; i < TRP_HTTP_HOSTS; i++)
         if (names[i])

@@ -84,9 +84,10 @@ typedef struct trp_http_calls {
 typedef struct trp_http_how {
     const trp_http_calls *calls;
     void *user;
-    struct in_addr address;        // 0: of this machine alone, 127.0.0.1.
-    uint16_t port;                 // 0: any that is free.
-    const char *name;              // A further one that a Host may be, without a port; NULL: none.
+    struct in_addr address; // 0: of this machine alone, 127.0.0.1.
+    uint16_t port;          // 0: any that is free.
+    // A Host may be localhost, 127.0.0.1, the address, and this one, without a port; NULL: no more.
+    const char *name;
     const char *certificate, *key; // Texts, PEM; NULL: not encrypted.
     bool polled;                   // By trp_http_server_turn; else it has a thread of its own.
     const trp_http_pair *headers;  // Of each reply; NULL: none.

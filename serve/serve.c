@@ -9,7 +9,7 @@
 #include <runtime/base/options_take.h>
 #include <runtime/base/range.h>
 #include <runtime/base/require.h>
-#include <serve/service.h>
+#include <serve/http.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +136,9 @@ troupe_status troupe_serve_as(const troupe_model *model, const char *checkpoint,
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_serve", full, how));
     TROUPE_TRY(check_options(&full));
     TROUPE_TRY(check_route(route));
+    TROUPE_TRY(trp_http_check_where(&(trp_http_where){.address = full.http_listen,
+                                                      .certificate = full.certificate,
+                                                      .key = full.certificate_key}));
     TROUPE_TRY(trp_model_of(model, &found));
     if (full.socket)
         TROUPE_TRY(find_socket(full.socket, &socket));
@@ -154,6 +157,10 @@ troupe_status troupe_serve_as(const troupe_model *model, const char *checkpoint,
         .http = full.http,
         .port = (uint32_t)full.port,
         .socket = socket,
+        .listen = full.http_listen,
+        .name = full.http_name,
+        .certificate = full.certificate,
+        .certificate_key = full.certificate_key,
     };
     if (status == TROUPE_OK)
         status = trp_service_start(&ask, &service->address);

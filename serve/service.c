@@ -35,7 +35,7 @@ typedef struct trp_service {
     trp_service_shared *shared;
     trp_http *http;
     trp_route *route;
-    char *config, *socket;
+    char *config, *socket, *listen, *name, *certificate, *certificate_key;
     uint32_t rows_max, deadline_ms, http_how;
     uint16_t port;
     bool repeatable;
@@ -407,6 +407,12 @@ static void go_on(trp_service *self)
 
 // ---- opening
 
+static bool keep(const char *text, char **kept)
+{
+    *kept = text ? trp_strdup(text) : NULL;
+    return !text || *kept;
+}
+
 static troupe_status set_up(trp_service *self, const trp_service_how *how)
 {
     trp_service_shared *shared = self->shared;
@@ -422,9 +428,11 @@ static troupe_status set_up(trp_service *self, const trp_service_how *how)
     self->repeatable = how->repeatable;
     self->http_how = how->http;
     self->port = (uint16_t)how->port;
-    self->config = how->config ? trp_strdup(how->config) : NULL;
-    self->socket = how->socket ? trp_strdup(how->socket) : NULL;
-    if ((how->config && !self->config) || (how->socket && !self->socket))
+    bool kept = keep(how->config, &self->config) && keep(how->socket, &self->socket) &&
+                keep(how->listen, &self->listen) && keep(how->name, &self->name) &&
+                keep(how->certificate, &self->certificate) &&
+                keep(how->certificate_key, &self->certificate_key);
+    if (!kept)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for service '%s'", how->route);
     return make_version(self, how->checkpoint, how->version, how->config)
                ? TROUPE_OK
@@ -475,6 +483,10 @@ static void trp_service_leave(trp_service *self)
     (void)pthread_mutex_destroy(&shared->lock);
     trp_free(self->config);
     trp_free(self->socket);
+    trp_free(self->listen);
+    trp_free(self->name);
+    trp_free(self->certificate);
+    trp_free(self->certificate_key);
     trp_free(shared);
     *self = (trp_service){0};
 }
@@ -516,8 +528,10 @@ static void switch_to(trp_service *self, version *next)
 
 static troupe_status start_servers(trp_service *self)
 {
-    if (self->http_how != TROUPE_HTTP_NONE)
-        TROUPE_TRY(trp_http_start(self->shared, self->port, &self->http));
+    const trp_http_where where = {self->listen, self->name, self->port, self->certificate,
+                                  self->certificate_key};
+    if (self->http_how != TROUPE_HTTP_NONE || self->listen)
+        TROUPE_TRY(trp_http_start(self->shared, &where, &self->http));
     return self->socket ? trp_route_start(self->shared, self->socket, &self->route) : TROUPE_OK;
 }
 
@@ -858,11 +872,10 @@ static troupe_status trp_service_tell(trp_service *self, const troupe_none *in,
                                       trp_service_state *state)
 {
     const trp_service_shared *shared = self->shared;
-    char url[192] = "";
+    char url[256] = "";
     (void)in;
     if (self->http)
-        (void)snprintf(url, sizeof url, "http://127.0.0.1:%u%s", trp_http_port(self->http),
-                       shared->route);
+        (void)snprintf(url, sizeof url, "%s%s", trp_http_base(self->http), shared->route);
     *state = (trp_service_state){
         .model = shared->model->name,
         .route = shared->route,

@@ -113,7 +113,9 @@ void trp_service_percentiles(const trp_histogram *histogram, double *p50_s, doub
 TROUPE_STRUCT(trp_service_how, (troupe_text, model), (troupe_text, route),
               (troupe_text, checkpoint), (troupe_text, version), (troupe_text, config),
               (uint32_t, replicas), (uint32_t, batch), (uint32_t, queue), (uint32_t, deadline_ms),
-              (bool, repeatable), (uint32_t, http), (uint32_t, port), (troupe_text, socket));
+              (bool, repeatable), (uint32_t, http), (uint32_t, port), (troupe_text, socket),
+              (troupe_text, listen), (troupe_text, name), (troupe_text, certificate),
+              (troupe_text, certificate_key));
 // Another checkpoint, to serve or as the canary.
 TROUPE_STRUCT(trp_change_how, (bool, canary), (bool, reweigh), (double, weight),
               (troupe_text, checkpoint), (troupe_text, version), (troupe_text, config));

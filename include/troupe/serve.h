@@ -53,7 +53,7 @@ TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_troupe_service =
     &troupe_hash_troupe_service[1],
     {NULL}};
 
-// From where a service can be asked beside by its handle.
+// From where a service can be asked beside by its handle, and on a unix socket (.socket).
 typedef enum troupe_http {
     TROUPE_HTTP_NONE,
     TROUPE_HTTP_LOOPBACK, // Over HTTP at 127.0.0.1, by who has the token.
@@ -82,6 +82,11 @@ typedef struct troupe_serve_options {
     // if need be, and must be this user's alone. Beside it a file of its name with .json in place
     // of .sock says what is served there, as long as it is.
     const char *socket;
+    // An IPv4 address of this machine, where it is to listen for HTTP in place of 127.0.0.1; .http
+    // need not be set then. One that other machines reach needs a certificate. Clients may call it
+    // by the address, and by .http_name, a name of the machine.
+    const char *http_listen, *http_name;
+    const char *certificate, *certificate_key; // PEM files: HTTP over TLS, "https://".
     int unused_;
 } troupe_serve_options;
 
@@ -161,7 +166,7 @@ typedef struct troupe_service_version {
 
 typedef struct troupe_service_info {
     char route[132];
-    char url[192];  // "http://127.0.0.1:41523/digits"; empty without HTTP.
+    char url[256];  // "http://127.0.0.1:41523/digits"; empty without HTTP.
     char token[68]; // What clients must show, as "Authorization: Bearer TOKEN". A secret.
     uint32_t replicas, replicas_alive; // Asked for; there now, of the version that serves.
     bool stopping;
