@@ -17,6 +17,7 @@ static const subcommand subcommands[] = {
     {"keys", "makes a cluster's keys; reads and writes certificates of CZMQ", tool_keys},
     {"memory", "the objects in a node's store, and the processes that hold them", tool_memory},
     {"models", "a repository of models: versions, aliases, export and import", tool_models},
+    {"predict", "asks a service over HTTP for predictions", tool_predict},
     {"report", "a run as an HTML page: its metrics, restarts and checkpoints", tool_report},
     {"server", "the train server of this user: start, stop, status, gc", tool_pass},
     {"train", "runs a program on each rank of a training run, as torchrun does", tool_train},

@@ -14,6 +14,7 @@ int tool_memory(int argc, char **argv);
 int tool_models(int argc, char **argv);
 // Of a command of the train server's. Called with arguments that have one before them.
 int tool_pass(int argc, char **argv);
+int tool_predict(int argc, char **argv);
 int tool_report(int argc, char **argv);
 int tool_train(int argc, char **argv);
 int tool_worker(int argc, char **argv);
