@@ -335,7 +335,13 @@ static trp_ticket *start_reserved(trp_schedule *schedule, int64_t now_ms)
         if (ranks < trp_need_least(&it->request.need))
             continue; // It is late.
         take_out(schedule->reserved, &schedule->reserved_count, it);
-        trp_plan_set(schedule, it, room, ranks, now_ms);
+        if (ranks == it->ranks && trp_pool_keeps(room, it)) {
+            // On its own devices, by which others were promised theirs.
+            it->from_ms = now_ms;
+            it->until_ms = trp_plan_until(schedule, it->request.limit_ms, now_ms);
+        } else {
+            trp_plan_set(schedule, it, room, ranks, now_ms);
+        }
         run(schedule, it);
         return it;
     }

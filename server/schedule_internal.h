@@ -75,6 +75,8 @@ uint32_t trp_pool_short(const trp_schedule *schedule, const trp_pool *pool, cons
 // part the fullest, so that whole ones stay free. False: there are not enough.
 bool trp_pool_place(const trp_schedule *schedule, const trp_pool *pool, trp_ticket *ticket,
                     int from, int to);
+// Whether a pool has room on the very devices that were chosen for a ticket.
+bool trp_pool_keeps(const trp_pool *pool, const trp_ticket *ticket);
 // Takes what a ticket has off a pool, or (sign -1) gives it back.
 void trp_pool_book(const trp_schedule *schedule, trp_pool *pool, const trp_ticket *ticket,
                    int sign);

@@ -1,6 +1,7 @@
 // schedule_pool.c: what is free, of each resource and of each GPU, and how many ranks it is enough
 // for (see server/schedule_internal.h).
 #include <server/schedule_internal.h>
+#include <string.h>
 
 int trp_need_least(const trp_need *need)
 {
@@ -89,6 +90,20 @@ bool trp_pool_place(const trp_schedule *schedule, const trp_pool *pool, trp_tick
             left.of[device] -= ticket->gpu_part;
             ticket->gpus[rank] |= (uint64_t)1 << device;
         }
+    }
+    return true;
+}
+
+bool trp_pool_keeps(const trp_pool *pool, const trp_ticket *ticket)
+{
+    int64_t each = ticket->request.need.each.of[TRP_GPUS], left[TRP_GPUS_MAX];
+    memcpy(left, pool->of, sizeof left);
+    for (int rank = 0; each > 0 && rank < ticket->ranks; rank++) {
+        if (__builtin_popcountll(ticket->gpus[rank]) != (each >= TRP_CPU ? each / TRP_CPU : 1))
+            return false;
+        for (uint64_t bits = ticket->gpus[rank]; bits != 0; bits &= bits - 1)
+            if ((left[__builtin_ctzll(bits)] -= ticket->gpu_part) < 0)
+                return false;
     }
     return true;
 }

@@ -428,6 +428,34 @@ static void test_reserved_gpus_are_kept_as_devices(void **state)
     starts(100, 1, 0);
 }
 
+// A reserved job starts on the devices that were planned, though another has less room left by now:
+// the first that waits has been promised that one.
+static void test_a_reserved_job_starts_on_its_devices(void **state)
+{
+    (void)state;
+    open_schedule(16, 2, NULL, 0);
+    trp_request part = asks(1, 1, 1000), reserved = asks(2, 1, 300), whole = asks(4, 1, 0);
+    part.need.each.of[TRP_GPUS] = TRP_CPU / 5;
+    submit(part, 0);
+    starts(0, 1, 0);
+    reserved.need.each.of[TRP_GPUS] = TRP_CPU / 2;
+    reserved.start_ms = 100;
+    trp_ticket *ticket = submit(reserved, 0);
+    assert_int_equal(ticket->gpus[0], 1);
+    part = asks(3, 1, 150);
+    part.need.each.of[TRP_GPUS] = TRP_CPU / 2;
+    trp_ticket *beside = submit(part, 0);
+    starts(0, 3, 0);
+    assert_int_equal(beside->gpus[0], 2);
+    whole.need.each.of[TRP_GPUS] = TRP_CPU;
+    trp_ticket *first = submit(whole, 0);
+    says(first, 0, 150, "waits for 1 GPU for each rank, in one piece, expected in at most 1 s");
+    starts(100, 2, 0);
+    assert_int_equal(ticket->gpus[0], 1);
+    trp_schedule_remove(schedule, beside);
+    starts(150, 4, 0);
+}
+
 static void test_ranks_have_whole_gpus_or_a_part_of_one(void **state)
 {
     (void)state;
@@ -608,6 +636,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_teardown(test_a_reservation_that_cannot_be_kept_is_refused,
                                   close_schedule),
         cmocka_unit_test_teardown(test_reserved_gpus_are_kept_as_devices, close_schedule),
+        cmocka_unit_test_teardown(test_a_reserved_job_starts_on_its_devices, close_schedule),
         cmocka_unit_test_teardown(test_ranks_have_whole_gpus_or_a_part_of_one, close_schedule),
         cmocka_unit_test_teardown(test_a_job_over_its_limit_makes_a_reservation_late,
                                   close_schedule),

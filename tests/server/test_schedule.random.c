@@ -35,6 +35,7 @@ typedef enum keeping { PLAIN, EXACT, KEPT, WILD } keeping;
 static struct {
     trp_schedule *schedule;
     trp_resources machine;
+    unsigned seed;
     keeping limits;
     one all[MOST];
     int count, now, done;
@@ -217,6 +218,7 @@ static void make_job(unsigned *seed, one *it, int at)
 static void make_workload(unsigned seed, keeping limits)
 {
     memset(&sim, 0, sizeof sim);
+    sim.seed = seed;
     sim.limits = limits;
     trp_resources_init(&sim.machine, (int64_t)(1 + below(&seed, 8)) * TRP_CPU,
                        below(&seed, 2) * below(&seed, 5), below(&seed, 100));
@@ -333,13 +335,13 @@ static void start_all(void)
             seen.late += sim.now > it->reserved;
             assert_true(sim.now >= it->reserved);
             if (sim.now > it->reserved && !sim.exceeded)
-                fail_msg("job %d was reserved for %d and started at %d", (int)ticket->request.id,
-                         it->reserved, sim.now);
+                fail_msg("seed %u: job %d was reserved for %d and started at %d", sim.seed,
+                         (int)ticket->request.id, it->reserved, sim.now);
         }
         if (it == &sim.all[sim.head < 0 ? 0 : sim.head] && sim.head >= 0) {
             if (sim.promise != UNSET && sim.now > sim.promise)
-                fail_msg("job %d was the first, could have started at %d, and did at %d",
-                         (int)ticket->request.id, sim.promise, sim.now);
+                fail_msg("seed %u: job %d was the first, could have started at %d, and did at %d",
+                         sim.seed, (int)ticket->request.id, sim.promise, sim.now);
             sim.head = UNSET;
         }
         tell("starts", it);
@@ -377,7 +379,7 @@ static void note_head(void)
     seen.promises += sim.promise != UNSET;
     bool over = any_over();
     if (sim.promise == sim.now && !over)
-        fail_msg("job %d has room at %d and did not start", head + 1, sim.now);
+        fail_msg("seed %u: job %d has room at %d and did not start", sim.seed, head + 1, sim.now);
     if (over || sim.limits == WILD)
         sim.promise = UNSET; // Limits are not kept.
     char why[TRP_SCHEDULE_WHY];
@@ -385,7 +387,7 @@ static void note_head(void)
         trp_schedule_why(sim.schedule, sim.all[head].ticket, (int64_t)sim.now * MINUTE, why);
     assert_true(why[0] != '\0');
     if (sim.promise != UNSET && at != (int64_t)sim.promise * MINUTE)
-        fail_msg("job %d is expected at %lld, and by the model at %d", head + 1,
+        fail_msg("seed %u: job %d is expected at %lld, and by the model at %d", sim.seed, head + 1,
                  (long long)at / MINUTE, sim.promise);
 }
 
@@ -397,7 +399,7 @@ static void fail_starved(void)
             trp_schedule_why(sim.schedule, sim.all[k].ticket, (int64_t)sim.now * MINUTE, why);
             print_message("job %d, in state %d, %s\n", k + 1, sim.all[k].ticket->state, why);
         }
-    fail_msg("%d of %d jobs never started", sim.count - sim.done, sim.count);
+    fail_msg("seed %u: %d of %d jobs never started", sim.seed, sim.count - sim.done, sim.count);
 }
 
 static void run_workload(unsigned seed, keeping limits, bool strict)
@@ -449,8 +451,8 @@ static void compare_strict(unsigned seed)
     for (int k = 0; k < sim.count; k++)
         seen.sooner += starts[k] - sim.all[k].starts;
     if (sim.all[first].starts > starts[first])
-        fail_msg("job %d started at %d instead of %d", first + 1, sim.all[first].starts,
-                 starts[first]);
+        fail_msg("seed %u: job %d started at %d instead of %d", seed, first + 1,
+                 sim.all[first].starts, starts[first]);
 }
 
 // Never over the total, of each GPU too; gangs exact; nobody starves; the first starts when it was
