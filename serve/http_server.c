@@ -194,7 +194,7 @@ static void name_hosts(const trp_http_how *how, trp_http_server *server)
 
 static troupe_status start(const trp_http_how *how, trp_http_server *server)
 {
-    int listener;
+    int listener = -1;
     TROUPE_TRY(listen_at(how, &listener, &server->port));
     name_hosts(how, server);
     troupe_status status = trp_thread_start(&server->watch, "trp-http-watch", watch, server);
