@@ -9,6 +9,12 @@ install(TARGETS troupe troupe_static LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
 install(TARGETS troupe_tool RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET troupe_server)
   install(TARGETS troupe_server troupe_launch RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  # systemd wants the whole path of what it starts, which is known when it is installed.
+  install(CODE "set(prefix \"\${CMAKE_INSTALL_PREFIX}\")
+    set(CMAKE_INSTALL_BINDIR \"${CMAKE_INSTALL_BINDIR}\")
+    configure_file(\"${CMAKE_CURRENT_LIST_DIR}/troupe.service.in\"
+                   \"${PROJECT_BINARY_DIR}/troupe.service\" @ONLY)")
+  install(FILES ${PROJECT_BINARY_DIR}/troupe.service DESTINATION lib/systemd/user)
 endif()
 
 install(FILES ${PROJECT_SOURCE_DIR}/tools/completion.bash RENAME troupe

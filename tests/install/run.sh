@@ -10,6 +10,12 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-install-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 cmake --install "$build" --prefix "$work/first" >/dev/null
+unit=$work/first/lib/systemd/user/troupe.service
+if [ -e "$work/first/bin/troupe-server" ]; then # Its unit starts it, and has options that it knows.
+    line=$(sed -n 's/^ExecStart=//p' "$unit")
+    [ "${line%% *}" = "$work/first/bin/troupe" ] || { echo "the unit starts: $line"; exit 1; }
+    $line --help >/dev/null
+fi
 # The tree is moved after it was installed: nothing in it may know where it was.
 mv "$work/first" "$work/prefix"
 libraries=$(dirname "$(find "$work/prefix" -name libtroupe.a)")

@@ -34,9 +34,10 @@ commands=$(sed -n 's/^    {"\([a-z]*\)", .*/\1/p' "$source/tools/troupe.c")
 for command in $commands; do
     expect "$command" troupe "$command"
     # Each long option of the command's table.
-    [ -e "$source/tools/$command.c" ] || continue
+    file=$(grep -lE "^int (tool|program)_$command\\(int argc" "$source"/tools/*.c "$source"/server/*.c) ||
+        { echo "no source has the command $command"; exit 1; }
     # shellcheck disable=SC2013
-    for option in $(grep -o '{"[a-z0-9-]*", \(no\|required\)_argument' "$source/tools/$command.c" | cut -d'"' -f2); do
+    for option in $(grep -o '{"[a-z0-9-]*", \(no\|required\)_argument' "$file" | cut -d'"' -f2); do
         case " $(offers troupe "$command" "--$option") " in
         *" --$option "*) ;;
         *) echo "--$option of troupe $command is not offered"; status=1 ;;
@@ -50,6 +51,7 @@ expect "--resources --restarts --resume" troupe train --res
 expect "list show alias delete export import gc" troupe models ""
 expect "export" troupe models --json ex
 expect "make show export import" troupe keys ""
+expect "start stop status gc" troupe server ""
 expect "--help --public" troupe keys export --
 # What options take: a folder, a file, nothing to choose from.
 expect "runs" troupe train --storage ru
