@@ -8,8 +8,8 @@ actors="actors-21b635f"
 objects="objects-21b635f"
 channel="channel-57d7961"
 tensor="tensor-57d7961"
-train="train-fae374b"
-transformer="transformer-1822272"
+train="train-97c2f28"
+transformer="transformer-97c2f28"
 
 # What is said of each row: file, name, words. A line that begins with "#" is a heading.
 page_rows() {
