@@ -4,7 +4,9 @@
 # _troupe_grammar COMMAND: reads a command's help, and prints a line for each thing that may follow:
 #     option --name WHAT     WHAT is what it takes, or -
 #     verb NAME              as "list" of `troupe models list`
-#     place NAME N WHAT      what stands at the Nth place behind a verb; NAME is - where there are none
+#     place NAME N WHAT      what stands at the Nth place behind a verb; NAME is - where there are none; N is "more" of
+#                            what may stand there again
+#     assign NAME=           what may be assigned to, as "priority=" of `troupe modify`
 _troupe_grammar() {
     awk -v command="$1" '
     function options(text, table,    name, what) {
@@ -33,10 +35,14 @@ _troupe_grammar() {
         for (verb = 1; verb <= verbs; verb++) {
             if (names[verb] != "-" && !seen[names[verb]]++) print "verb", names[verb]
             n = 0
-            for (i = at; i <= count; i++) if (word[i] ~ /^[A-Z]/) print "place", names[verb], ++n, word[i]
+            for (i = at; i <= count; i++) if (word[i] ~ /^[A-Z]/) {
+                print "place", names[verb], ++n, word[i]
+                if (word[i] ~ /[.][.][.]$/) print "place", names[verb], "more", word[i]
+            }
         }
     }
     /^(usage:)? +troupe / { usage($0); next }
+    /^ +[a-z]+=/ { sub(/=.*/, "="); print "assign", $1 }
     /^ +-/ {
         # "  -n, --ranks N   processes": the short form takes what the long one does.
         line = $0
@@ -49,13 +55,21 @@ _troupe_grammar() {
     END { takes["--help"] = "-"; for (name in takes) print "option", name, takes[name] }'
 }
 
-# _troupe_offer WHAT CUR: what may stand there.
+# _troupe_offer WHAT CUR NAMES: what may stand there.
 _troupe_offer() {
     local program=${COMP_WORDS[0]}
     case $1 in
     DIR* | FOLDER* | RUN*)
         mapfile -t COMPREPLY < <(compgen -d -- "$2")
         compopt -o filenames 2>/dev/null
+        ;;
+    JOB*) # Those that wait or run.
+        mapfile -t COMPREPLY < <(compgen -W "$("$program" jobs 2>/dev/null |
+            awk '$1 ~ /^[0-9]+$/ { print $1 }')" -- "$2")
+        ;;
+    NAME=*)
+        mapfile -t COMPREPLY < <(compgen -W "$3" -- "$2")
+        compopt -o nospace 2>/dev/null
         ;;
     KEY=*) ;; # An environment variable.
     KEY* | REF*)
@@ -84,11 +98,12 @@ _troupe() {
     fi
     local command=${COMP_WORDS[1]} kind name rest
     local -A takes=() places=()
-    local verbs=''
+    local verbs='' assigned=''
     while read -r kind name rest; do
         case $kind in
         option) takes[$name]=$rest ;;
         verb) verbs="$verbs $name" ;;
+        assign) assigned="$assigned $name" ;;
         place) places[$name ${rest%% *}]=${rest#* } ;;
         esac
     done < <("$program" "$command" --help 2>&1 | _troupe_grammar "$command")
@@ -124,7 +139,9 @@ _troupe() {
     elif [ "$command" = train ] && [ "$place" -gt 0 ]; then
         _troupe_offer ARGUMENT "$cur"
     else
-        _troupe_offer "${places[${verb:--} $((place + 1))]-}" "$cur"
+        what=${places[${verb:--} $((place + 1))]-${places[${verb:--} more]-}}
+        [ "${COMP_WORDS[COMP_CWORD - 1]}" != "=" ] || what= # The value of an assignment.
+        _troupe_offer "$what" "$cur" "$assigned"
     fi
 }
 

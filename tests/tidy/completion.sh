@@ -1,15 +1,16 @@
 #!/bin/bash
-# completion.sh SOURCE TOOLS: what bash offers behind `troupe`, asked as it asks: all commands and verbs, each option that
-# a command's source reads, and what options and places take.
+# completion.sh SOURCE TOOLS: what bash offers behind `troupe`, asked as it asks: all commands and verbs, each option
+# that a command's source reads, and what options and places take.
 set -eu
 source=$(realpath "$1")
 PATH=$(realpath "$2"):$PATH
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-completion-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 status=0
+checked=0
 # shellcheck disable=SC1091
 . "$source/tools/completion.bash"
-[ "$(complete -p troupe)" = "complete -F _troupe troupe" ] || { echo "bash does not know who completes troupe"; exit 1; }
+[ "$(complete -p troupe)" = "complete -F _troupe troupe" ] || { echo "bash has no completion of troupe"; exit 1; }
 
 # offers WORD...: what is offered for the last word, in one line. bash takes "=" for a word of its own.
 offers() {
@@ -33,17 +34,24 @@ commands=$(sed -n 's/^    {"\([a-z]*\)", .*/\1/p' "$source/tools/troupe.c")
 [ "$(echo "$commands" | wc -l)" -gt 6 ] || { echo "tools/troupe.c lists too few commands: $commands"; exit 1; }
 for command in $commands; do
     expect "$command" troupe "$command"
-    # Each long option of the command's table.
+    # Each long option of the command's table, which stands in its function where a file has several commands.
     file=$(grep -lE "^int (tool|program)_$command\\(int argc" "$source"/tools/*.c "$source"/server/*.c) ||
         { echo "no source has the command $command"; exit 1; }
     # shellcheck disable=SC2013
-    for option in $(grep -o '{"[a-z0-9-]*", \(no\|required\)_argument' "$file" | cut -d'"' -f2); do
+    for option in $(awk -v start="^int (tool|program)_$command\\\\(" '
+        /^int (tool|program)_[a-z]+\(/ { commands++; within = $0 ~ start }
+        { all = all $0 "\n"; if (within) own = own $0 "\n" }
+        /^}/ { within = 0 }
+        END { printf "%s", (commands > 1 ? own : all) }' "$file" |
+        grep -o '{"[a-z0-9-]*", \(no\|required\)_argument' | cut -d'"' -f2); do
+        checked=$((checked + 1))
         case " $(offers troupe "$command" "--$option") " in
         *" --$option "*) ;;
         *) echo "--$option of troupe $command is not offered"; status=1 ;;
         esac
     done
 done
+[ $checked -gt 40 ] || { echo "only $checked options were found in the sources"; status=1; }
 # shellcheck disable=SC2086
 expect "$(echo --help --version $commands)" troupe ""
 expect "train" troupe tr
@@ -67,12 +75,27 @@ expect "" troupe train true --re
 # The keys of a repository, as the command lists them.
 cat >listing <<'END'
 #!/bin/sh
-[ "$*" = "models list" ] || exec troupe "$@"
+case "$*" in
+"models list") ;;
+jobs) printf '   job  name   state\n    12  net    RUNNING\n    17  net    QUEUED\n'; exit ;;
+"stop --help") printf 'usage: troupe stop [--now] JOB...\n\n  --now   kills them\n'; exit ;;
+"modify --help")
+    printf 'usage: troupe modify JOB NAME=VALUE...\n\n  priority=N   higher first\n  ranks=N  how many\n'
+    exit
+    ;;
+*) exec troupe "$@" ;;
+esac
 printf 'key      versions   newest\ndigits          2   3\ndigests         1   1\nnets            1   1\n'
 END
 chmod +x listing
 expect "digits digests" ./listing models show dig
 expect "nets" ./listing models import runs n
+# Numbers of jobs, also of more than one; names that may be assigned to.
+expect "12 17" ./listing stop ""
+expect "17" ./listing stop --now 12 17
+expect "priority= ranks=" ./listing modify 12 ""
+expect "ranks=" ./listing modify 12 priority = 3 ran
+expect "" ./listing modify 12 priority = ""
 
 [ $status -eq 0 ] && echo "bash completes troupe"
 exit $status
