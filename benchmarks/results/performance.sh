@@ -10,6 +10,7 @@ channel="channel-57d7961"
 tensor="tensor-57d7961"
 train="train-97c2f28"
 transformer="transformer-97c2f28"
+server="server-cbb5d8e"
 
 # What is said of each row: file, name, words. A line that begins with "#" is a heading.
 page_rows() {
@@ -120,6 +121,12 @@ $train train.data.idx Shuffled images of a mapped IDX file (784 bytes)
 $train train.data.csv Shuffled rows of a CSV file (64 bytes)
 $train train.data.windows Windows of a mapped file in its order, copied
 $train train.data.unaligned Rows at odd addresses of a mapped file in its order, copied
+# Serving
+$server serve.p50 An answer over HTTP, one connection
+$server serve.rate.1 Answers over HTTP, one connection
+$server serve.rate.16 The same, 16 connections
+$server serve.rate.64 The same, 64 connections
+$server serve.json The same, 16 connections, as JSON
 EOF
 }
 
