@@ -15,7 +15,16 @@ message(STATUS "Train server: its books are kept by SQLite ${troupe_sqlite_VERSI
 file(GLOB server_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/server/*.c)
 set(server_main ${PROJECT_SOURCE_DIR}/server/main.c)
 list(REMOVE_ITEM server_sources ${server_main})
-add_library(troupe_server_parts OBJECT ${server_sources})
+
+# The files of the dashboard, as an array each.
+file(GLOB page_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/server/page/*)
+set(page_source ${PROJECT_BINARY_DIR}/server/page_files.c)
+add_custom_command(OUTPUT ${page_source} VERBATIM
+  COMMAND ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/server/page -DOUT=${page_source}
+          -P ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake
+  DEPENDS ${page_files} ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake)
+
+add_library(troupe_server_parts OBJECT ${server_sources} ${page_source})
 target_link_libraries(troupe_server_parts PUBLIC view_server ${TROUPE_NEEDS} PkgConfig::troupe_sqlite)
 target_compile_options(troupe_server_parts PRIVATE ${TROUPE_FRAMES})
 if(troupe_microhttpd_FOUND)

@@ -1,6 +1,6 @@
 // web.h: what the gateway serves beside the routes of services: the files of the dashboard and REST
 // below /api/v1, as functions that know neither sockets nor a library for HTTP
-// (docs/internals/server/server.md).
+// (docs/internals/server/dashboard.md).
 //
 // Host, Origin, tokens and the size of bodies are checked before: by the gateway. Paths, queries
 // and bodies are not trusted here.

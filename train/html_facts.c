@@ -371,39 +371,43 @@ static troupe_status begin_journal(trp_facts *facts)
     return TROUPE_OK;
 }
 
-static troupe_status read_lines(int fd, const char *path, trp_facts *facts)
+// Reads on where the facts end, until `most` bytes more were taken or no more are whole.
+static troupe_status read_lines(int fd, size_t most, trp_facts *facts)
 {
     char *piece = trp_alloc(PIECE_BYTES);
-    bool skipping = false;
+    size_t done = 0;
     if (piece == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory to read %s", path);
-    for (;;) {
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory to read the journal of %s", facts->folder);
+    while (done < most) {
         ssize_t got = pread(fd, piece, PIECE_BYTES, (off_t)facts->journal_size);
         if (got < 0)
-            trp_facts_note(facts, "%s cannot be read further: %s", path, strerror(errno));
-        size_t taken = got > 0 ? take_lines(facts, piece, (size_t)got, &skipping) : 0;
+            trp_facts_note(facts, "journal.jsonl cannot be read further: %s", strerror(errno));
+        size_t taken = got > 0 ? take_lines(facts, piece, (size_t)got, &facts->skipping) : 0;
         if (taken == 0)
             break;
         facts->journal_size += taken;
+        done += taken;
     }
     trp_free(piece);
     return TROUPE_OK;
 }
 
-troupe_status trp_facts_journal(const char *folder, trp_facts *facts)
+troupe_status trp_facts_more(trp_facts *facts, size_t most, uint64_t *size)
 {
     trp_path path;
     struct stat about;
-    TROUPE_TRY(begin_journal(facts));
-    TROUPE_TRY(trp_path_make(&path, "%s/journal.jsonl", folder));
+    *size = 0;
+    TROUPE_TRY(trp_path_make(&path, "%s/journal.jsonl", facts->folder));
     int fd = open(path.text, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     troupe_status status = TROUPE_OK;
-    if (fd < 0)
+    if (fd < 0) {
         trp_facts_note(facts, "journal.jsonl cannot be read: %s", strerror(errno));
-    else if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode))
+    } else if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) {
         trp_facts_note(facts, "journal.jsonl is no file");
-    else
-        status = read_lines(fd, path.text, facts);
+    } else {
+        *size = (uint64_t)about.st_size;
+        status = read_lines(fd, most, facts);
+    }
     if (fd >= 0)
         close(fd);
     return status;
@@ -462,13 +466,20 @@ static troupe_status find_folder(const char *folder, trp_facts *facts)
     return TROUPE_OK;
 }
 
-troupe_status trp_facts_read(const char *folder, trp_facts *facts)
+troupe_status trp_facts_begin(const char *folder, trp_facts *facts)
 {
     *facts = (trp_facts){0};
     TROUPE_TRY(find_folder(folder, facts));
     TROUPE_TRY(read_documents(facts));
     facts->driver = trp_alive_driver(facts->folder);
-    TROUPE_TRY(trp_facts_journal(facts->folder, facts));
+    return begin_journal(facts);
+}
+
+troupe_status trp_facts_read(const char *folder, trp_facts *facts)
+{
+    uint64_t size;
+    TROUPE_TRY(trp_facts_begin(folder, facts));
+    TROUPE_TRY(trp_facts_more(facts, SIZE_MAX, &size));
     return trp_facts_folders(facts);
 }
 

@@ -99,6 +99,7 @@ typedef struct trp_facts {
     size_t note_count;
     // Of the journal.
     uint64_t lines, bad_lines, journal_size;
+    bool skipping; // What follows is the rest of a line that is too long.
     int reports, last_driver;
     bool rests;     // Its group has left, and waits to be formed anew.
     bool has_ranks; // Reports have the metrics of all ranks.
@@ -130,9 +131,13 @@ typedef struct trp_facts {
 // TROUPE_IO, TROUPE_NO_MEMORY. What was read is freed by trp_facts_free in any case.
 troupe_status trp_facts_read(const char *folder, trp_facts *facts);
 void trp_facts_free(trp_facts *facts);
+// The same in parts, for a run that is looked at again and again: its documents, then of its
+// journal what follows, whole lines and about `most` bytes a time. *size is that of the file: all
+// is read where facts->journal_size has come to it, but for a last line that is being written.
+troupe_status trp_facts_begin(const char *folder, trp_facts *facts);
+troupe_status trp_facts_more(trp_facts *facts, size_t most, uint64_t *size);
 
-// The journal alone, and one line of it.
-troupe_status trp_facts_journal(const char *folder, trp_facts *facts);
+// One line of the journal.
 void trp_facts_take(trp_facts *facts, const char *line, size_t size);
 // Lines of changes (html_changes.c).
 void trp_facts_take_pause(trp_facts *facts);
