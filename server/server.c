@@ -265,7 +265,7 @@ static troupe_status turn(trp_server *server)
     troupe_status status = trp_jobs_turn(server->jobs);
     if (status != TROUPE_OK && status != TROUPE_NO_SPACE)
         return status;
-    trp_request_answer(server, status);
+    trp_server_answer_all(server, status);
     for (trp_client *at = server->clients; at != NULL; at = at->next)
         if (at->out.size > at->sent || at->closing)
             trp_client_flush(server, at);

@@ -128,7 +128,7 @@ void trp_client_free(trp_server *server, trp_client *client);
 // Handles a frame; what it answers is owed.
 void trp_request_handle(trp_server *server, trp_client *client, const trp_wire_frame *frame);
 // Makes the answers that are owed; `stored`: how the turn's changes were stored.
-void trp_request_answer(trp_server *server, troupe_status stored);
+void trp_server_answer_all(trp_server *server, troupe_status stored);
 
 // ---- server_acts.c
 

@@ -389,7 +389,7 @@ static void answer(trp_server *server, const trp_owed *owed, troupe_status store
     }
 }
 
-void trp_request_answer(trp_server *server, troupe_status stored)
+void trp_server_answer_all(trp_server *server, troupe_status stored)
 {
     for (size_t i = 0; i < server->owed_count; i++) {
         trp_owed *owed = &server->owed[i];
