@@ -55,6 +55,12 @@ bool trp_asker_ask(trp_asker *asker, trp_wire_kind kind, const troupe_type *type
     return false;
 }
 
+bool trp_asker_wish(trp_asker *asker, const trp_wire_wish *wish, trp_wire_answer *answer)
+{
+    return trp_asker_ask(asker, TRP_WIRE_WISH, &troupe_type_trp_wire_wish, wish, TRP_WIRE_ANSWER,
+                         &troupe_type_trp_wire_answer, answer);
+}
+
 trp_wire_job_name trp_job_named(const char *text)
 {
     char *end;

@@ -21,6 +21,8 @@ void trp_asker_close(trp_asker *asker);
 // Asks; where that fails, says why: false.
 bool trp_asker_ask(trp_asker *asker, trp_wire_kind kind, const troupe_type *type, const void *value,
                    trp_wire_kind answer, const troupe_type *has, void *out);
+// Wishes something of a job, and asks that way.
+bool trp_asker_wish(trp_asker *asker, const trp_wire_wish *wish, trp_wire_answer *answer);
 // Says the last error in the name of the command, and gives PROGRAM_FAILED.
 int trp_asker_fail(const trp_asker *asker);
 

@@ -240,22 +240,22 @@ static int by_number(const void *one, const void *other)
     return (a > b) - (a < b);
 }
 
-troupe_status trp_jobs_each_folder(trp_jobs *jobs,
-                                   troupe_status (*visit)(trp_jobs *jobs, int64_t id,
-                                                          const char *folder))
+troupe_status
+trp_jobs_each_folder(const char *state_folder,
+                     troupe_status (*visit)(void *user, int64_t id, const char *folder), void *user)
 {
     trp_path path;
     int64_t *ids;
     size_t count;
-    TROUPE_TRY(trp_path_make(&path, "%s/jobs", jobs->folder.text));
+    TROUPE_TRY(trp_path_make(&path, "%s/jobs", state_folder));
     TROUPE_TRY(list_folders(path.text, &ids, &count));
     if (count > 0)
         qsort(ids, count, sizeof *ids, by_number);
     troupe_status status = TROUPE_OK;
     for (size_t i = 0; status == TROUPE_OK && i < count; i++) {
-        status = trp_state_folder_job(jobs->folder.text, ids[i], &path);
+        status = trp_state_folder_job(state_folder, ids[i], &path);
         if (status == TROUPE_OK)
-            status = visit(jobs, ids[i], path.text);
+            status = visit(user, ids[i], path.text);
     }
     trp_free(ids);
     return status;

@@ -54,10 +54,12 @@ troupe_status trp_jobs_write_folder(const trp_jobs *jobs, const trp_entry *job,
 // Reads a job from its folder. TROUPE_NOT_FOUND: it is not whole; TROUPE_CORRUPT,
 // TROUPE_NO_MEMORY. *books (trp_free) is the name of the books it was made for.
 troupe_status trp_jobs_read_folder(const char *folder, trp_row *row, char **books);
-// Calls `visit` for each folder of a job. TROUPE_IO; or what `visit` returned.
-troupe_status trp_jobs_each_folder(trp_jobs *jobs,
-                                   troupe_status (*visit)(trp_jobs *jobs, int64_t id,
-                                                          const char *folder));
+// Calls `visit` for each folder of a job, by number. TROUPE_IO, TROUPE_NO_MEMORY; or what `visit`
+// returned.
+troupe_status trp_jobs_each_folder(const char *state_folder,
+                                   troupe_status (*visit)(void *user, int64_t id,
+                                                          const char *folder),
+                                   void *user);
 // The launch record. TROUPE_NOT_FOUND, TROUPE_CORRUPT, TROUPE_IO, TROUPE_NO_MEMORY.
 troupe_status trp_jobs_read_launch(const trp_entry *job, trp_arena *arena, trp_wire_launch *launch);
 void trp_jobs_forget_launch(const trp_entry *job);

@@ -124,8 +124,9 @@ static void set_aside(const char *folder)
 
 // Of a folder that the books do not have: a submission that was not committed, or one of other
 // books.
-static troupe_status clear_folder(trp_jobs *jobs, int64_t id, const char *folder)
+static troupe_status clear_folder(void *user, int64_t id, const char *folder)
 {
+    trp_jobs *jobs = (trp_jobs *)user;
     trp_row row = {0};
     trp_fence found = {0};
     char *books = NULL;
@@ -151,8 +152,9 @@ static troupe_status clear_folder(trp_jobs *jobs, int64_t id, const char *folder
 }
 
 // For books that are made anew: each folder that is whole is a job.
-static troupe_status rebuild_job(trp_jobs *jobs, int64_t id, const char *folder)
+static troupe_status rebuild_job(void *user, int64_t id, const char *folder)
 {
+    trp_jobs *jobs = (trp_jobs *)user;
     trp_row row = {0};
     trp_fence found = {0};
     trp_entry *job;
@@ -193,7 +195,7 @@ static troupe_status rebuild_job(trp_jobs *jobs, int64_t id, const char *folder)
 
 troupe_status trp_jobs_recover(trp_jobs *jobs, bool fresh)
 {
-    TROUPE_TRY(trp_jobs_each_folder(jobs, fresh ? rebuild_job : clear_folder));
+    TROUPE_TRY(trp_jobs_each_folder(jobs->folder.text, fresh ? rebuild_job : clear_folder, jobs));
     if (fresh)
         TROUPE_TRY(trp_jobs_store(jobs, true));
     for (trp_entry *at = jobs->all, *next; at != NULL; at = next) {

@@ -542,6 +542,9 @@ troupe_status trp_jobs_greet(trp_jobs *jobs, const trp_wire_runner *runner, pid_
         return troupe_fail(TROUPE_STOPPED, "attempt %d of job %" PRId64 " is not to run any more",
                            runner->attempt, row->id);
     TROUPE_TRY(trp_fence_look(it->folder, &found));
+    if (found.runner == 0)
+        return troupe_fail(TROUPE_NOT_FOUND, "process %d, which ran job %" PRId64 ", has ended",
+                           (int)process, row->id);
     if (found.runner != process)
         return troupe_fail(TROUPE_STOPPED,
                            "process %d says that it runs job %" PRId64

@@ -175,7 +175,7 @@ static void run(trp_server *server, trp_client *client, const trp_wire_frame *fr
         link->runner = client;
         client->runs = job;
         client->told = job->row.revision;
-    } else if (status != TROUPE_OK) {
+    } else if (status != TROUPE_OK && status != TROUPE_NOT_FOUND) {
         trp_say("%s", troupe_last_error()->text);
     }
     // One that is not to run is told so by its wishes.

@@ -1,0 +1,123 @@
+// command_jobs.c: `troupe jobs`: the jobs of the train server, or all of one.
+#include <getopt.h>
+#include <runtime/codec/json.h>
+#include <server/ask.h>
+#include <server/job_table.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void use_jobs(FILE *out)
+{
+    fprintf(out,
+            "usage: troupe jobs [OPTION...] [JOB]\n\n"
+            "Lists the jobs of the train server that wait or run, or says all of one, which is\n"
+            "named by its number or key. Without a server their folders are read.\n\n"
+            "  -a, --all     also those that have ended\n"
+            "  -n, --most N  at most N of them, the newest\n"
+            "  --json        prints them as JSON: an array, or of one job an object\n");
+}
+
+typedef struct jobs_settings {
+    trp_wire_list list;
+    bool json;
+} jobs_settings;
+
+static void print_json(const troupe_type *type, const void *value)
+{
+    trp_buffer json = {0};
+    trp_json_value(&json, type, value);
+    printf("%.*s\n", (int)json.size, (const char *)json.data);
+    trp_buffer_free(&json);
+}
+
+static int list_jobs(trp_asker *asker, bool runs, const jobs_settings *it)
+{
+    trp_wire_jobs jobs = {0};
+    if (runs && !trp_asker_ask(asker, TRP_WIRE_LIST, &troupe_type_trp_wire_list, &it->list,
+                               TRP_WIRE_JOBS, &troupe_type_trp_wire_jobs, &jobs))
+        return PROGRAM_FAILED;
+    if (!runs &&
+        trp_job_folders_read(asker->folder.text, &it->list, &asker->arena, &jobs) != TROUPE_OK)
+        return trp_asker_fail(asker);
+    if (it->json)
+        print_json(&troupe_type_troupe_array_trp_wire_job, &jobs.jobs);
+    else
+        trp_job_table_print(&jobs, runs, stdout);
+    return PROGRAM_DONE;
+}
+
+static int find_without(trp_asker *asker, const trp_wire_job_name *name, trp_wire_job *job)
+{
+    trp_wire_jobs jobs;
+    trp_wire_list all = {.ended = true};
+    if (trp_job_folders_read(asker->folder.text, &all, &asker->arena, &jobs) != TROUPE_OK)
+        return trp_asker_fail(asker);
+    for (size_t i = 0; i < jobs.jobs.count; i++) {
+        const trp_wire_job *at = &jobs.jobs.items[i];
+        if (at->job == name->job ||
+            (name->key != NULL && at->key != NULL && strcmp(at->key, name->key) == 0)) {
+            *job = *at;
+            return PROGRAM_DONE;
+        }
+    }
+    fprintf(stderr, "%s: there is no such job in %s\n", asker->command, asker->folder.text);
+    return PROGRAM_FAILED;
+}
+
+static int show_job(trp_asker *asker, bool runs, const jobs_settings *it, const char *which)
+{
+    trp_wire_job job;
+    trp_wire_job_name name = trp_job_named(which);
+    if (!runs) {
+        int result = find_without(asker, &name, &job);
+        if (result != PROGRAM_DONE)
+            return result;
+    } else if (!trp_asker_ask(asker, TRP_WIRE_FIND, &troupe_type_trp_wire_job_name, &name,
+                              TRP_WIRE_JOB, &troupe_type_trp_wire_job, &job)) {
+        return PROGRAM_FAILED;
+    }
+    if (it->json)
+        print_json(&troupe_type_trp_wire_job, &job);
+    else
+        trp_job_print(&job, runs, stdout);
+    return PROGRAM_DONE;
+}
+
+int program_jobs(int argc, char **argv)
+{
+    static const struct option options[] = {{"all", no_argument, NULL, 'a'},
+                                            {"most", required_argument, NULL, 'n'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    jobs_settings it = {0};
+    for (int option; (option = getopt_long(argc, argv, "an:h", options, NULL)) != -1;) {
+        char *end;
+        if (option == 'h') {
+            use_jobs(stdout);
+            return PROGRAM_DONE;
+        }
+        if (option == 'a')
+            it.list.ended = true;
+        else if (option == 'j')
+            it.json = true;
+        else if (option != 'n' || (it.list.most = (int)strtol(optarg, &end, 10)) < 1 ||
+                 *end != '\0') {
+            use_jobs(stderr);
+            return PROGRAM_MISUSED;
+        }
+    }
+    if (argc - optind > 1) {
+        use_jobs(stderr);
+        return PROGRAM_MISUSED;
+    }
+    trp_asker asker;
+    bool runs;
+    int result = trp_asker_open(&asker, "troupe jobs", false, &runs);
+    if (result == PROGRAM_DONE)
+        result = optind < argc ? show_job(&asker, runs, &it, argv[optind])
+                               : list_jobs(&asker, runs, &it);
+    trp_asker_close(&asker);
+    return result;
+}

@@ -1,0 +1,194 @@
+// test_server_start.c: `troupe server` and the commands that ask it: many that start it at once get
+// one, a pipe does not hang on it, and jobs are shown with it and without.
+// again: full slow 900 200
+#include "site.h"
+
+enum { STARTERS = 16 };
+static int rounds = 5;
+static char output[8192];
+
+// Runs `troupe` with these arguments, in the state folder that the environment names.
+__attribute__((format(printf, 1, 2))) static int troupe(const char *format, ...)
+{
+    char command[600];
+    va_list list;
+    int size = snprintf(command, sizeof command, "'%s' ", support_setting("TROUPE_TOOL"));
+    va_start(list, format);
+    vsnprintf(command + size, sizeof command - (size_t)size, format, list);
+    va_end(list);
+    return support_run(command, output, sizeof output);
+}
+
+static void assert_says(const char *text)
+{
+    if (strstr(output, text) == NULL)
+        fail_msg("\"%s\" is not in:\n%s", text, output);
+}
+
+static char *use_new_folder(void)
+{
+    char *folder = support_directory_make();
+    assert_int_equal(chmod(folder, 0700), 0);
+    setenv("TROUPE_STATE", folder, 1);
+    return folder;
+}
+
+static int status_pid(void)
+{
+    int pid = 0;
+    assert_int_equal(troupe("server status --json"), 0);
+    const char *at = strstr(output, "\"pid\": ");
+    assert_non_null(at);
+    assert_int_equal(sscanf(at, "\"pid\": %d", &pid), 1);
+    return pid;
+}
+
+static void test_sixteen_starters_get_one_server(void **state)
+{
+    (void)state;
+    for (int round = 0; round < rounds; round++) {
+        char *folder = use_new_folder();
+        int barrier[2], status;
+        pid_t starters[STARTERS];
+        assert_int_equal(pipe(barrier), 0);
+        for (int i = 0; i < STARTERS; i++) {
+            starters[i] = fork();
+            if (starters[i] != 0)
+                continue;
+            char byte;
+            close(barrier[1]);
+            (void)!read(barrier[0], &byte, 1); // Until all are there.
+            int null = open("/dev/null", O_WRONLY);
+            dup2(null, 1);
+            execl(support_setting("TROUPE_TOOL"), "troupe", "server", "start", "--auto", NULL);
+            _exit(127);
+        }
+        close(barrier[0]);
+        close(barrier[1]);
+        for (int i = 0; i < STARTERS; i++) {
+            assert_int_equal(waitpid(starters[i], &status, 0), starters[i]);
+            assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        }
+        assert_true(status_pid() > 0);
+        char *log = support_path(folder, "server.log"), *text = support_read_file(log);
+        int served = 0;
+        for (const char *at = text; (at = strstr(at, " serves ")) != NULL; at++)
+            served++;
+        assert_int_equal(served, 1);
+        assert_int_equal(troupe("server stop"), 0);
+        free(text);
+        free(log);
+        support_directory_remove(folder);
+    }
+}
+
+static void test_a_pipe_does_not_hang_on_it(void **state)
+{
+    char *folder = use_new_folder();
+    (void)state;
+    // support_run reads to the end of the pipe.
+    assert_int_equal(troupe("server start --cpus 3"), 0);
+    assert_says("was started");
+    int pid = status_pid();
+    assert_int_equal(troupe("server start"), 0);
+    assert_says("runs already");
+    assert_int_equal(troupe("server start --foreground"), 1);
+    assert_says("has");
+    assert_int_equal(troupe("server status"), 0);
+    assert_says("3 of 3 free");
+    assert_int_equal(troupe("jobs"), 0);
+    assert_says("no jobs");
+    assert_int_equal(troupe("server gc --keep 3"), 0);
+    assert_says("0 ended jobs removed");
+    assert_int_equal(troupe("stop night"), 1);
+    assert_says("no job with the key \"night\"");
+    assert_int_equal(troupe("modify 7 priority=high"), 2);
+    assert_int_equal(troupe("server stop"), 0);
+    assert_false(support_process_lives(pid));
+    assert_int_equal(troupe("server status"), 1);
+    assert_says("no train server runs");
+    assert_int_equal(troupe("server stop"), 0); // There is none: that is what was asked for.
+    assert_int_equal(troupe("server begin"), 2);
+    support_directory_remove(folder);
+}
+
+static void test_a_path_that_is_too_long_is_said(void **state)
+{
+    char *folder = support_directory_make(), path[600];
+    (void)state;
+    snprintf(path, sizeof path, "%s/%0100d", folder, 7);
+    setenv("TROUPE_STATE", path, 1);
+    assert_int_equal(troupe("server start"), 1);
+    assert_says("TROUPE_STATE");
+    support_directory_remove(folder);
+}
+
+static void test_a_server_that_cannot_start_says_why(void **state)
+{
+    char *folder = use_new_folder(), *books = support_path(folder, "books.db");
+    (void)state;
+    assert_int_equal(mkdir(books, 0700), 0);
+    assert_int_equal(troupe("server start"), 1);
+    assert_says("books.db");
+    free(books);
+    support_directory_remove(folder);
+}
+
+static void test_jobs_are_shown_with_and_without_it(void **state)
+{
+    site it;
+    trp_arena arena = {0};
+    trp_wire_job job;
+    (void)state;
+    site_open(&it, 1);
+    setenv("TROUPE_STATE", it.folder, 1);
+    trp_server_link *link = site_connect(&it, NULL);
+    assert_int_equal(site_submit(&it, link, &arena, &job, .submission = "a", .key = "night",
+                                 .reports = 1000000, .each_ms = 1),
+                     TROUPE_OK);
+    assert_int_equal(site_submit(&it, link, &arena, &job, .submission = "b", .reports = 1),
+                     TROUPE_OK);
+    site_await(link, 1, TRP_JOB_RUNNING, &arena, &job);
+    assert_int_equal(troupe("jobs"), 0);
+    assert_says("running");
+    assert_says("queued");
+    assert_int_equal(troupe("modify 2 priority=5 rate=0.5 ranks=1"), 0);
+    assert_int_equal(troupe("jobs 2"), 0);
+    assert_says("priority   5");
+    assert_int_equal(troupe("jobs night --json"), 0);
+    assert_says("\"key\": \"night\"");
+    site_stop(&it);
+    assert_int_equal(troupe("jobs"), 0);
+    assert_says("no train server runs");
+    assert_says("running");
+    assert_int_equal(troupe("stop night"), 1);
+    site_start(&it);
+    assert_int_equal(troupe("stop 2 night"), 0);
+    site_await(link, 1, TRP_JOB_ENDED, &arena, &job);
+    assert_int_equal(troupe("jobs --all"), 0);
+    assert_says("stopped");
+    assert_int_equal(troupe("modify night key="), 0);
+    assert_int_equal(troupe("jobs night"), 1);
+    assert_int_equal(troupe("server gc --keep 1"), 0);
+    assert_says("1 ended job removed");
+    assert_int_equal(troupe("jobs -a -n 5 --json"), 0);
+    trp_server_link_close(&link);
+    trp_arena_clear(&arena);
+    site_close(&it);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "nap") == 0)
+        return nap_main(argv);
+    if (argc > 1)
+        rounds = atoi(argv[1]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sixteen_starters_get_one_server),
+        cmocka_unit_test(test_a_pipe_does_not_hang_on_it),
+        cmocka_unit_test(test_a_path_that_is_too_long_is_said),
+        cmocka_unit_test(test_a_server_that_cannot_start_says_why),
+        cmocka_unit_test(test_jobs_are_shown_with_and_without_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
