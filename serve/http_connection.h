@@ -31,6 +31,12 @@ struct trp_http_server {
     const char *scheme;
     char hosts[TRP_HTTP_HOSTS][TRP_HTTP_HOST_MAX]; // What a Host header may be; "": nothing.
     _Atomic uint64_t body_bytes;
+    // Where it is polled: libmicrohttpd tells nobody then that a connection was resumed.
+    bool polled;
+    int poll; // epoll: libmicrohttpd's, and
+    int wake; // an eventfd, for other threads than that which polls,
+    pthread_t poller;
+    atomic_bool resumed; // whose next turn has to look, or this one's.
     pthread_t watch;
     bool watched;
     pthread_mutex_t lock; // Of the connections, and of the end.
@@ -40,6 +46,9 @@ struct trp_http_server {
 };
 
 void trp_http_enter(trp_http_server *server, trp_http_connection *connection, trp_http_phase phase);
+
+// A connection of it was resumed.
+void trp_http_server_wake(trp_http_server *server);
 
 // ---- http_exchange.c
 

@@ -353,7 +353,9 @@ void trp_http_suspend(trp_http_exchange *it)
 
 void trp_http_resume(trp_http_exchange *it)
 {
+    trp_http_server *server = it->server; // The exchange may be over at once.
     trp_mhd.resume(it->connection);
+    trp_http_server_wake(server);
 }
 
 // ---- requests

@@ -12,6 +12,8 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -192,6 +194,21 @@ static void name_hosts(const trp_http_how *how, trp_http_server *server)
                            server->port);
 }
 
+static troupe_status prepare_poll(trp_http_server *server)
+{
+    const union MHD_DaemonInfo *info =
+        trp_mhd.daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    struct epoll_event readable = {.events = EPOLLIN};
+    server->poller = pthread_self();
+    server->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    server->poll = epoll_create1(EPOLL_CLOEXEC);
+    if (!info || server->wake < 0 || server->poll < 0 ||
+        epoll_ctl(server->poll, EPOLL_CTL_ADD, info->epoll_fd, &readable) != 0 ||
+        epoll_ctl(server->poll, EPOLL_CTL_ADD, server->wake, &readable) != 0)
+        return trp_fail_errno(TROUPE_IO, "a server of HTTP cannot be polled");
+    return TROUPE_OK;
+}
+
 static troupe_status start(const trp_http_how *how, trp_http_server *server)
 {
     int listener = -1;
@@ -199,10 +216,12 @@ static troupe_status start(const trp_http_how *how, trp_http_server *server)
     name_hosts(how, server);
     troupe_status status = trp_thread_start(&server->watch, "trp-http-watch", watch, server);
     server->watched = status == TROUPE_OK;
-    if (server->watched)
-        return start_daemon(how, server, listener);
-    (void)close(listener);
-    return status;
+    if (!server->watched) {
+        (void)close(listener);
+        return status;
+    }
+    TROUPE_TRY(start_daemon(how, server, listener));
+    return how->polled ? prepare_poll(server) : TROUPE_OK;
 }
 
 troupe_status trp_http_server_start(const trp_http_how *how, trp_http_server **server)
@@ -215,6 +234,8 @@ troupe_status trp_http_server_start(const trp_http_how *how, trp_http_server **s
     made->calls = *how->calls;
     made->user = how->user;
     made->headers = how->headers;
+    made->polled = how->polled;
+    made->poll = made->wake = -1;
     (void)pthread_mutex_init(&made->lock, NULL);
     (void)pthread_condattr_init(&monotonic);
     (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -246,6 +267,10 @@ void trp_http_server_stop(trp_http_server **server)
         pthread_mutex_unlock(&it->lock);
         (void)pthread_join(it->watch, NULL);
     }
+    if (it->poll >= 0)
+        (void)close(it->poll);
+    if (it->wake >= 0)
+        (void)close(it->wake);
     (void)pthread_cond_destroy(&it->changed);
     (void)pthread_mutex_destroy(&it->lock);
     trp_free(it);
@@ -265,12 +290,24 @@ void *trp_http_server_user(const trp_http_server *server)
 
 int trp_http_server_fd(const trp_http_server *server)
 {
-    return trp_mhd.daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    return server->poll;
+}
+
+void trp_http_server_wake(trp_http_server *server)
+{
+    static const uint64_t one = 1;
+    if (!server->polled)
+        return;
+    atomic_store(&server->resumed, true);
+    if (!pthread_equal(pthread_self(), server->poller))
+        (void)!write(server->wake, &one, sizeof one);
 }
 
 int trp_http_server_timeout_ms(const trp_http_server *server)
 {
     MHD_UNSIGNED_LONG_LONG ms;
+    if (atomic_load(&server->resumed))
+        return 0;
     if (trp_mhd.timeout(server->daemon, &ms) != MHD_YES)
         return -1;
     return ms < INT_MAX ? (int)ms : INT_MAX;
@@ -278,6 +315,9 @@ int trp_http_server_timeout_ms(const trp_http_server *server)
 
 void trp_http_server_turn(trp_http_server *server)
 {
+    uint64_t times;
+    if (atomic_exchange(&server->resumed, false))
+        (void)!read(server->wake, &times, sizeof times);
     (void)trp_mhd.run(server->daemon);
 }
 
