@@ -9,6 +9,8 @@
 #include <runtime/base/error.h>
 #include <runtime/codec/json.h>
 #include <server/ask.h>
+#include <server/gateway.h>
+#include <server/program.h>
 #include <server/say.h>
 #include <server/server.h>
 #include <signal.h>
@@ -21,18 +23,18 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { START_MS = 5000, IDLE_S = 600, LOG_BYTES_MAX = 8 << 20 };
+enum { START_MS = 5000, LINK_MS = 2000, IDLE_S = 600, LOG_BYTES_MAX = 8 << 20 };
 
 typedef struct settings {
     trp_server_how how;
     trp_wire_gc gc;
-    bool foreground, json, jobs;
+    bool foreground, json, jobs, no_gateway;
 } settings;
 
 static void usage(FILE *out)
 {
     fprintf(out,
-            "usage: troupe server start|stop|status|gc [OPTION...]\n\n"
+            "usage: troupe server start|stop|status|gc|link [OPTION...]\n\n"
             "The train server of this user takes jobs of many programs, and runs them.\n\n"
             "start: starts it, unless it runs\n"
             "  --foreground       stays, and says on standard error what goes to server.log else\n"
@@ -42,6 +44,7 @@ static void usage(FILE *out)
             "  --memory BYTES     memory that it gives away (default: 70 %% of this machine's)\n"
             "  --resources TEXT   other resources, as license=2\n"
             "  --clients N        connections that it has at a time (default 1024)\n"
+            "  --no-gateway       without the gateway, by which it is reached over HTTP\n"
             "stop: ends it; jobs go on\n"
             "  --jobs             kills all jobs first\n"
             "status: says whether it runs, and what it has\n"
@@ -50,7 +53,8 @@ static void usage(FILE *out)
             "  --keep N           all but the N newest\n"
             "  --older DAYS       those that ended longer ago\n"
             "  --bytes N          the oldest, until their folders have at most N bytes together\n"
-            "  --keys             frees the keys of jobs that were removed, now or earlier\n");
+            "  --keys             frees the keys of jobs that were removed, now or earlier\n"
+            "link: prints a link to the dashboard, which is good once and for a minute\n");
 }
 
 static bool read_double(const char *given, double least, double *number)
@@ -92,6 +96,9 @@ static bool read_option(settings *it, int option)
         if (!read_double(optarg, 1, &number))
             return false;
         it->how.clients_max = (int)fmin(number, 1 << 20);
+        return true;
+    case 'G':
+        it->no_gateway = true;
         return true;
     case 'J':
         it->jobs = true;
@@ -233,6 +240,21 @@ static void show_log(const char *folder)
         close(fd);
 }
 
+// For who sits before it.
+static void show_link(const settings *it)
+{
+    char link[TRP_GATEWAY_LINK_MAX];
+    int64_t until_ms = trp_clock_ms() + LINK_MS;
+    if (!it->how.gateway || !isatty(STDOUT_FILENO))
+        return;
+    while (trp_gateway_link(it->how.folder, link) != TROUPE_OK) {
+        if (trp_clock_ms() > until_ms)
+            return;
+        (void)usleep(10000);
+    }
+    printf("its dashboard, once and within a minute: %s\n", link);
+}
+
 static int await_server(const settings *it, int pipe)
 {
     char text[1024];
@@ -253,6 +275,7 @@ static int await_server(const settings *it, int pipe)
     if (strcmp(text, "r") == 0 || strcmp(text, "b") == 0) {
         printf("the train server %s in %s\n", text[0] == 'r' ? "was started" : "runs already",
                it->how.folder);
+        show_link(it);
         return PROGRAM_DONE;
     }
     if (size > 0) {
@@ -273,6 +296,7 @@ static int start(settings *it)
         return PROGRAM_FAILED;
     }
     it->how.folder = folder.text;
+    it->how.gateway = !it->no_gateway;
     if (it->foreground)
         return run_server(it, -1);
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -401,26 +425,22 @@ static int clean(settings *it)
 
 int program_server(int argc, char **argv)
 {
-    static const struct option options[] = {{"foreground", no_argument, NULL, 'f'},
-                                            {"auto", no_argument, NULL, 'a'},
-                                            {"cpus", required_argument, NULL, 'c'},
-                                            {"gpus", required_argument, NULL, 'g'},
-                                            {"memory", required_argument, NULL, 'm'},
-                                            {"resources", required_argument, NULL, 'r'},
-                                            {"clients", required_argument, NULL, 'n'},
-                                            {"jobs", no_argument, NULL, 'J'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"keep", required_argument, NULL, 'k'},
-                                            {"older", required_argument, NULL, 'o'},
-                                            {"bytes", required_argument, NULL, 'b'},
-                                            {"keys", no_argument, NULL, 'K'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"foreground", no_argument, NULL, 'f'},    {"auto", no_argument, NULL, 'a'},
+        {"cpus", required_argument, NULL, 'c'},    {"gpus", required_argument, NULL, 'g'},
+        {"memory", required_argument, NULL, 'm'},  {"resources", required_argument, NULL, 'r'},
+        {"clients", required_argument, NULL, 'n'}, {"no-gateway", no_argument, NULL, 'G'},
+        {"jobs", no_argument, NULL, 'J'},          {"json", no_argument, NULL, 'j'},
+        {"keep", required_argument, NULL, 'k'},    {"older", required_argument, NULL, 'o'},
+        {"bytes", required_argument, NULL, 'b'},   {"keys", no_argument, NULL, 'K'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     static const struct {
         const char *name;
         int (*run)(settings *it);
     } actions[] = {{"start", start}, {"stop", stop}, {"status", show_status}, {"gc", clean}};
     settings it = {0};
+    if (argc > 1 && strcmp(argv[1], "link") == 0)
+        return program_link(argc - 1, argv + 1);
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
         if (option == 'h') {
             usage(stdout);

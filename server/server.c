@@ -162,6 +162,7 @@ static void close_all(trp_server *server)
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (files[i] >= 0)
             close(files[i]);
+    trp_server_gateway_close(server);
     trp_free(server->owed);
     (void)sigprocmask(SIG_SETMASK, &server->mask, NULL);
 }
@@ -197,6 +198,9 @@ static void take(trp_server *server, const struct epoll_event *event)
     case TRP_SOURCE_PROCESS:
         trp_server_process_ready(server, (trp_process *)source);
         break;
+    case TRP_SOURCE_GATEWAY:
+        trp_server_gateway_ready(server);
+        break;
     }
 }
 
@@ -210,11 +214,20 @@ static void set_calendar(trp_server *server, double at)
     server->calendar_at = at;
 }
 
+// The gateway stays connected once it was asked something.
+static bool has_clients(const trp_server *server)
+{
+    for (const trp_client *at = server->clients; at != NULL; at = at->next)
+        if (server->gateway_process == 0 || at->process != server->gateway_process)
+            return true;
+    return false;
+}
+
 // When it ends since nobody has needed it for long; INT64_MAX: not yet known.
 static int64_t idle_end(trp_server *server, int64_t now_ms)
 {
-    bool idle = server->how->idle_s > 0 && server->client_count == 0 &&
-                trp_jobs_under_way(server->jobs) == 0;
+    bool idle =
+        server->how->idle_s > 0 && !has_clients(server) && trp_jobs_under_way(server->jobs) == 0;
     if (!idle)
         server->idle_ms = 0;
     else if (server->idle_ms == 0)
@@ -233,9 +246,10 @@ static int wait_ms(trp_server *server)
 {
     double at;
     int64_t now_ms = trp_clock_ms(), due = trp_jobs_due(server->jobs, &at);
-    int64_t end = idle_end(server, now_ms);
+    int64_t end = idle_end(server, now_ms), gateway = trp_server_gateway_due(server);
     set_calendar(server, at);
     due = end < due ? end : due;
+    due = gateway < due ? gateway : due;
     if (server->any_more || due <= now_ms)
         return 0;
     return due - now_ms < 3600000 ? (int)(due - now_ms) : due == INT64_MAX ? -1 : 3600000;
@@ -271,6 +285,7 @@ static troupe_status turn(trp_server *server)
             trp_client_flush(server, at);
     trp_client_free_dead(server);
     trp_server_free_dead_processes(server);
+    trp_server_gateway_turn(server);
     return TROUPE_OK;
 }
 
@@ -294,15 +309,18 @@ troupe_status trp_server_run(const trp_server_how *how)
                          .listener.fd = -1,
                          .signals.fd = -1,
                          .calendar.fd = -1,
+                         .gateway.fd = -1,
                          .started_at = unix_time()};
     (void)umask(0077);
     troupe_status status = open_all(&server);
     if (status == TROUPE_OK) {
         if (how->ready != NULL)
             how->ready(how->user);
+        trp_server_gateway_turn(&server);
         while (status == TROUPE_OK && !is_to_end(&server))
             status = turn(&server);
         say_farewell(&server);
+        trp_server_gateway_end(&server);
     }
     troupe_error kept;
     trp_error_hold(&kept);

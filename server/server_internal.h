@@ -22,6 +22,7 @@ typedef enum trp_source_kind {
     TRP_SOURCE_CALENDAR,
     TRP_SOURCE_CLIENT,
     TRP_SOURCE_PROCESS,
+    TRP_SOURCE_GATEWAY,
 } trp_source_kind;
 
 // What epoll tells of.
@@ -90,6 +91,10 @@ typedef struct trp_server {
     trp_jobs *jobs;
     int epoll;
     trp_source listener, signals, calendar;
+    trp_source gateway; // A pidfd; -1: none runs,
+    pid_t gateway_process;
+    int64_t gateway_at_ms; // and it is to be started then; else when it was.
+    int gateway_pause_ms;  // Before the last start.
     trp_client *clients;
     int client_count;
     trp_process *dead_processes;
@@ -106,6 +111,18 @@ typedef struct trp_server {
 // ---- server.c
 
 troupe_status trp_server_listen_to(trp_server *server, trp_source *source, uint32_t events);
+
+// ---- server_gateway.c
+
+// Starts the gateway where that is due.
+void trp_server_gateway_turn(trp_server *server);
+// When it is to be started; INT64_MAX: never.
+int64_t trp_server_gateway_due(const trp_server *server);
+// It has ended, as its pidfd says.
+void trp_server_gateway_ready(trp_server *server);
+void trp_server_gateway_close(trp_server *server);
+// Asks it to end.
+void trp_server_gateway_end(trp_server *server);
 
 // ---- server_clients.c
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <server/gateway.h>
 #include <server/say.h>
 #include <server/server_internal.h>
 #include <stdio.h>
@@ -311,7 +312,10 @@ static void put_status(trp_server *server, const trp_owed *owed)
 {
     trp_wire_status status = {
         .pid = (int)getpid(), .started_at = server->started_at, .clients = server->client_count};
+    char url[TRP_GATEWAY_LINK_MAX];
     trp_jobs_count(server->jobs, &status);
+    if (server->how->gateway && trp_gateway_url(server->how->folder, url) == TROUPE_OK)
+        status.gateway = url;
     trp_client_put(server, owed->client, TRP_WIRE_STATUS, owed->number,
                    &troupe_type_trp_wire_status, &status);
 }

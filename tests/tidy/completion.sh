@@ -59,7 +59,7 @@ expect "--resources --restarts --resume" troupe train --res
 expect "list show alias delete export import gc" troupe models ""
 expect "export" troupe models --json ex
 expect "make show export import" troupe keys ""
-expect "start stop status gc" troupe server ""
+expect "start stop status gc link" troupe server ""
 expect "--help --public" troupe keys export --
 # What options take: a folder, a file, nothing to choose from.
 expect "runs" troupe train --storage ru

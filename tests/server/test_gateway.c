@@ -1,0 +1,955 @@
+// test_gateway.c: the gateway, a process of its own, asked over HTTP, before services that may die.
+// timeout: 120
+// again: full slow 300 slow
+#include <support.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <serve/route_frame.h>
+#include <server/gateway.h>
+#include <server/web_internal.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <troupe.h>
+#include <unistd.h>
+
+enum { SOON = SUPPORT_SOON_MS, REPLY_MAX = 1 << 20, COUNTED = 4096 };
+
+// The first number of a row, where it is one of these, says what the service does.
+#define ROW_ENDS 1001  // Its process ends.
+#define ROW_BUSY 1002  // Its queue is full.
+#define ROW_WAITS 1003 // There is no answer.
+#define ROW_FAILS 1004 // The model fails.
+
+static char *state;
+static char program[4096];
+static pid_t gateway;
+static int ended = -1, port;
+static char admin[65], routes_token[65];
+static _Atomic int *computed; // How many times, by the first number of a row.
+static pid_t service;
+
+// ---- a service
+
+static bool on_request(void *user, trp_route_reader *reader)
+{
+    trp_route_stream *stream = user;
+    troupe_tensor x = trp_route_tensor(reader);
+    float *rows = (float *)(void *)reader->body;
+    int first = x.dtype == TROUPE_FLOAT32 && reader->head.size >= 4 ? (int)rows[0] : 0;
+    uint64_t id = reader->head.id;
+    if (first == ROW_ENDS)
+        _exit(0);
+    if (first == ROW_WAITS)
+        return true;
+    if (first == ROW_BUSY)
+        return trp_route_put_failure(stream, id, TROUPE_BUSY, "much waits") == TROUPE_OK;
+    if (first == ROW_FAILS)
+        return trp_route_put_failure(stream, id, TROUPE_UNSUPPORTED, "a row that fails") ==
+               TROUPE_OK;
+    if (first >= 0 && first < COUNTED)
+        atomic_fetch_add(&computed[first], 1);
+    for (size_t i = 0; i < troupe_tensor_count(&x); i++)
+        rows[i] *= 2;
+    return trp_route_put_tensor(stream, TRP_ROUTE_ANSWER, id, &x) == TROUPE_OK;
+}
+
+// Answers on one connection at a time.
+static void serve_at(const char *path)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)snprintf(name.sun_path, sizeof name.sun_path, "%s", path);
+    (void)unlink(path);
+    if (bind(listener, (const struct sockaddr *)&name, sizeof name) != 0 ||
+        listen(listener, 16) != 0)
+        _exit(1);
+    for (;;) {
+        trp_route_stream stream = {.fd = accept(listener, NULL, NULL), .reader.from_client = true};
+        for (;;) {
+            struct pollfd it = {stream.fd, POLLIN, 0};
+            (void)poll(&it, 1, -1);
+            if (trp_route_receive(&stream, on_request, &stream) != TROUPE_OK ||
+                trp_route_flush(&stream) != TROUPE_OK)
+                break;
+        }
+        trp_route_stream_clear(&stream);
+    }
+}
+
+static void write_note(const char *file, const char *route, const char *socket)
+{
+    char text[600], path[4200];
+    (void)snprintf(text, sizeof text,
+                   "{\"route\": \"%s\", \"socket\": \"%s\", \"model\": \"doubled\", \"token\": "
+                   "\"hidden\", \"input\": {\"dtype\": \"float32\", \"shape\": [null, 3]}}",
+                   route, socket);
+    (void)snprintf(path, sizeof path, "%s/routes/%s", state, file);
+    troupe_must(trp_file_replace(path, text, strlen(text)));
+}
+
+static bool listens(void *context)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    (void)snprintf(name.sun_path, sizeof name.sun_path, "%s", (const char *)context);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool there = connect(fd, (const struct sockaddr *)&name, sizeof name) == 0;
+    (void)close(fd);
+    return there;
+}
+
+static void start_service(void)
+{
+    char path[4200];
+    (void)snprintf(path, sizeof path, "%s/routes/doubled.sock", state);
+    service = fork();
+    if (service == 0) {
+        (void)signal(SIGTERM, SIG_DFL);
+        serve_at(path);
+    }
+    assert_true(support_wait_until(listens, path, SOON));
+    write_note("doubled.json", "/doubled", "doubled.sock");
+}
+
+static void end_service(void)
+{
+    if (service > 0) {
+        (void)kill(service, SIGKILL);
+        (void)waitpid(service, NULL, 0);
+    }
+    service = 0;
+}
+
+// ---- the gateway
+
+static void read_token(const char *name, char token[65])
+{
+    char *path = support_path(state, name), *text = support_read_file(path);
+    struct stat about;
+    assert_non_null(text);
+    assert_int_equal(strlen(text), 65);
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0600);
+    memcpy(token, text, 64);
+    token[64] = '\0';
+    free(text);
+    free(path);
+}
+
+static bool says_where(void *context)
+{
+    int pid = 0, *at = context;
+    char *path = support_path(state, "gateway.json"), *text = support_read_file(path);
+    bool there =
+        text && sscanf(text, "{\"port\": %d, \"pid\": %d", at, &pid) == 2 && pid == gateway;
+    free(text);
+    free(path);
+    return there;
+}
+
+static void start_gateway(void)
+{
+    troupe_must(trp_gateway_start(state, program, &gateway, &ended));
+    if (!support_wait_until(says_where, &port, SOON)) {
+        char *path = support_path(state, "gateway.log");
+        support_print(support_read_file(path));
+        fail_msg("the gateway has not come");
+    }
+    read_token("token", admin);
+    read_token("token.routes", routes_token);
+}
+
+static void reap_gateway(int expected)
+{
+    int status;
+    assert_int_equal(waitpid(gateway, &status, 0), gateway);
+    assert_int_equal(status, expected);
+    (void)close(ended);
+    ended = -1;
+    gateway = 0;
+}
+
+static int begin(void **context)
+{
+    (void)context;
+    state = support_directory_make();
+    assert_int_equal(chmod(state, 0700), 0);
+    const char *tool = support_setting("TROUPE_TOOL");
+    (void)snprintf(program, sizeof program, "%s", tool);
+    (void)snprintf(strrchr(program, '/'), 20, "/troupe-server");
+    computed = support_zeros(computed, COUNTED * sizeof *computed);
+    start_gateway();
+    return 0;
+}
+
+static int end(void **context)
+{
+    (void)context;
+    if (gateway > 0) {
+        troupe_must(trp_gateway_stop(state));
+        reap_gateway(0);
+    }
+    end_service();
+    support_directory_remove(state);
+    return 0;
+}
+
+// ---- a client
+
+static int connect_to_it(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    if (connect(fd, (const struct sockaddr *)&at, sizeof at) == 0)
+        return fd;
+    (void)close(fd);
+    return -1;
+}
+
+static void send_all(int fd, const void *data, size_t size)
+{
+    for (size_t sent = 0; sent < size;) {
+        ssize_t now = send(fd, (const char *)data + sent, size - sent, MSG_NOSIGNAL);
+        if (now < 0)
+            return;
+        sent += (size_t)now;
+    }
+}
+
+typedef struct reply {
+    int code; // 0: none came.
+    char *text, *body;
+    size_t body_size;
+} reply;
+
+static void reply_free(reply *it)
+{
+    free(it->text);
+    *it = (reply){0};
+}
+
+static reply read_reply(int fd)
+{
+    reply it = {.text = malloc(REPLY_MAX + 1)};
+    size_t size = 0, wanted = SIZE_MAX;
+    assert_non_null(it.text);
+    while (size < REPLY_MAX && size < wanted) {
+        struct pollfd until = {fd, POLLIN, 0};
+        if (poll(&until, 1, SOON) != 1)
+            fail_msg("no reply came within %d ms", SOON);
+        ssize_t got = recv(fd, it.text + size, wanted == SIZE_MAX ? 1 : wanted - size, 0);
+        if (got <= 0)
+            break;
+        size += (size_t)got;
+        it.text[size] = '\0';
+        char *stop = wanted == SIZE_MAX ? strstr(it.text, "\r\n\r\n") : NULL;
+        if (!stop)
+            continue;
+        const char *length = strcasestr(it.text, "Content-Length: ");
+        it.body = stop + 4;
+        it.body_size = length ? strtoul(length + 16, NULL, 10) : 0;
+        wanted = (size_t)(it.body - it.text) + it.body_size;
+    }
+    it.text[size] = '\0';
+    if (wanted != SIZE_MAX && size == wanted)
+        (void)sscanf(it.text, "HTTP/1.1 %d", &it.code);
+    return it;
+}
+
+typedef struct asked {
+    const char *method, *path, *host, *headers, *body; // NULL: the usual Host, "" none.
+    const char *token;                                 // NULL: none.
+} asked;
+
+#define JSON "Content-Type: application/json\r\n"
+
+static void ask_on(int fd, asked what)
+{
+    char head[2000], host[80];
+    (void)snprintf(host, sizeof host, "Host: 127.0.0.1:%d\r\n", port);
+    int used = snprintf(head, sizeof head, "%s %s HTTP/1.1\r\n%s%s%s%s%s", what.method, what.path,
+                        what.host ? what.host : host, what.token ? "Authorization: Bearer " : "",
+                        what.token ? what.token : "", what.token ? "\r\n" : "",
+                        what.headers ? what.headers : "");
+    if (what.body)
+        used += snprintf(head + used, sizeof head - (size_t)used, JSON "Content-Length: %zu\r\n",
+                         strlen(what.body));
+    used += snprintf(head + used, sizeof head - (size_t)used, "\r\n");
+    send_all(fd, head, (size_t)used);
+    if (what.body)
+        send_all(fd, what.body, strlen(what.body));
+}
+
+static reply ask(asked what)
+{
+    int fd = connect_to_it();
+    assert_true(fd >= 0);
+    ask_on(fd, what);
+    reply got = read_reply(fd);
+    (void)close(fd);
+    return got;
+}
+
+static void assert_code(asked what, int code, const char *text)
+{
+    reply got = ask(what);
+    if (got.code != code || (text && !strstr(got.text, text)))
+        fail_msg("%s %s: expected %d with '%s', got %d: %s", what.method, what.path, code,
+                 text ? text : "", got.code, got.text);
+    if (strstr(got.text, admin) || strstr(got.text, routes_token))
+        fail_msg("a token is in: %s", got.text);
+    reply_free(&got);
+}
+
+static asked predict(float first, char text[100])
+{
+    (void)snprintf(text, 100, "{\"instances\": [[%g, 2, 3]]}", (double)first);
+    return (asked){.method = "POST", .path = "/doubled", .body = text, .token = routes_token};
+}
+
+static bool is_served(void *context)
+{
+    reply got = ask((asked){.method = "GET", .path = context, .token = routes_token});
+    bool there = got.code == 200;
+    reply_free(&got);
+    return there;
+}
+
+static bool is_not_served(void *context)
+{
+    return !is_served(context);
+}
+
+static char route_name[] = "/doubled";
+
+static void serve_doubled(void)
+{
+    start_service();
+    assert_true(support_wait_until(is_served, route_name, SOON));
+}
+
+// ---- who may ask what
+
+// The cookie's header of a session that a new link begins.
+static void log_in(char cookie[200])
+{
+    char link[TRP_GATEWAY_LINK_MAX], body[200];
+    int at;
+    troupe_must(trp_gateway_link(state, link));
+    assert_int_equal(sscanf(link, "http://127.0.0.1:%d/login#", &at), 1);
+    assert_int_equal(at, port);
+    (void)snprintf(body, sizeof body, "{\"code\": \"%s\"}", strchr(link, '#') + 1);
+    reply got = ask((asked){.method = "POST", .path = "/login", .body = body});
+    assert_int_equal(got.code, 204);
+    const char *set = strstr(got.text, "Set-Cookie: ");
+    assert_non_null(set);
+    assert_non_null(strstr(set, "; HttpOnly; SameSite=Strict; Path=/; Max-Age=43200\r\n"));
+    (void)snprintf(cookie, 200, "Cookie: other=1; %.*s\r\n", (int)strcspn(set + 12, ";"), set + 12);
+    reply_free(&got);
+}
+
+typedef enum kind { OPEN, PAGE, ROUTE, OWN, DATA } kind;
+typedef struct row {
+    const char *method;
+    char path[100];
+    kind kind;
+} row;
+typedef enum teller { NO_TOKEN, WRONG_TOKEN, ROUTES_TOKEN, ADMIN_TOKEN, COOKIE, SAID } teller;
+typedef enum host { GOOD_HOST, LOCALHOST, ODD_HOST, NO_HOST, TWO_HOSTS, HOSTS } host;
+typedef enum origin { NO_ORIGIN, GOOD_ORIGIN, ODD_ORIGIN, ORIGINS } origin;
+
+// 0: anything but a refusal.
+static int code_for(const row *what, teller who, host to, origin from)
+{
+    bool post = strcmp(what->method, "POST") == 0;
+    if (to == NO_HOST || (to == TWO_HOSTS && from != ODD_ORIGIN))
+        return 400;
+    if (to == ODD_HOST || from == ODD_ORIGIN || (to == LOCALHOST && from == GOOD_ORIGIN))
+        return 403; // The good Origin is that of the other name.
+    if (who == WRONG_TOKEN)
+        return 401;
+    if (who == COOKIE && post && from == NO_ORIGIN)
+        return 403;
+    if (what->kind == OPEN)
+        return 0;
+    if (who == NO_TOKEN)
+        return what->kind == PAGE ? 0 : 401;
+    if (who == ROUTES_TOKEN)
+        return what->kind == DATA ? 403 : what->kind == PAGE ? 404 : 0;
+    return 0;
+}
+
+static size_t list_rows(row *rows, size_t capacity)
+{
+    static const row own[] = {
+        {"GET", "/", PAGE},         {"GET", "/login", OPEN},     {"GET", "/login.js", OPEN},
+        {"GET", "/healthz", OWN},   {"GET", "/doubled", ROUTE},  {"POST", "/doubled", ROUTE},
+        {"POST", "/login", OPEN},   {"GET", "/api/v1/", DATA},   {"POST", "/metrics", DATA},
+        {"POST", "/api/v1/", DATA}, {"DELETE", "/api/v1", PAGE},
+    };
+    size_t count = sizeof own / sizeof *own - 1;
+    memcpy(rows, own, count * sizeof *rows);
+    for (size_t i = 0; i < web_route_count; i++) {
+        assert_true(count < capacity);
+        row *it = &rows[count++];
+        *it = (row){.method = web_routes[i].method, .kind = DATA};
+        size_t used = 0;
+        for (const char *at = web_routes[i].path; *at && used < sizeof it->path - 2; at++) {
+            if (*at == '{') {
+                it->path[used++] = '1';
+                at = strchr(at, '}');
+            } else {
+                it->path[used++] = *at;
+            }
+        }
+    }
+    return count;
+}
+
+static void test_who_may_ask_what(void **context)
+{
+    (void)context;
+    row rows[100];
+    char cookie[200], headers[600], hosts[HOSTS][200], origins[ORIGINS][100], wrong[65];
+    size_t refused = 0;
+    serve_doubled();
+    log_in(cookie);
+    memcpy(wrong, admin, sizeof wrong);
+    wrong[63] = wrong[63] == '0' ? '1' : '0';
+    (void)snprintf(hosts[GOOD_HOST], 200, "Host: 127.0.0.1:%d\r\n", port);
+    (void)snprintf(hosts[LOCALHOST], 200, "Host: localhost:%d\r\n", port);
+    (void)snprintf(hosts[ODD_HOST], 200, "Host: evil.example:%d\r\n", port);
+    (void)snprintf(hosts[NO_HOST], 200, "X-Host: 1\r\n");
+    (void)snprintf(hosts[TWO_HOSTS], 200, "Host: 127.0.0.1:%d\r\nHost: 127.0.0.1:%d\r\n", port,
+                   port);
+    origins[NO_ORIGIN][0] = '\0';
+    (void)snprintf(origins[GOOD_ORIGIN], 100, "Origin: http://127.0.0.1:%d\r\n", port);
+    (void)snprintf(origins[ODD_ORIGIN], 100, "Origin: http://127.0.0.1:%d\r\n", port + 1);
+    const char *tokens[SAID] = {NULL, wrong, routes_token, admin, NULL};
+    size_t count = list_rows(rows, sizeof rows / sizeof *rows);
+    for (size_t i = 0; i < count; i++)
+        for (int who = 0; who < SAID; who++)
+            for (int to = 0; to < HOSTS; to++)
+                for (int from = 0; from < ORIGINS; from++) {
+                    const row *what = &rows[i];
+                    bool post = strcmp(what->method, "POST") == 0;
+                    int expected = code_for(what, (teller)who, (host)to, (origin)from);
+                    (void)snprintf(headers, sizeof headers, "%s%s", origins[from],
+                                   who == COOKIE ? cookie : "");
+                    reply got =
+                        ask((asked){what->method, what->path, hosts[to], headers,
+                                    post ? "{\"instances\": [[1, 2, 3]]}" : NULL, tokens[who]});
+                    bool good = expected ? got.code == expected
+                                         : got.code >= 200 && got.code != 401 && got.code != 403;
+                    if (!good)
+                        fail_msg("%s %s (token %d, host %d, origin %d): expected %d, got %d: %s",
+                                 what->method, what->path, who, to, from, expected, got.code,
+                                 got.text);
+                    // libmicrohttpd's own refusals have none of these.
+                    if (to != NO_HOST &&
+                        (!strstr(got.text, "\r\nX-Content-Type-Options: nosniff") ||
+                         !strstr(got.text, "frame-ancestors 'none'")))
+                        fail_msg("a header is missing: %s", got.text);
+                    refused += expected != 0;
+                    reply_free(&got);
+                }
+    assert_true(refused > 1000);
+    assert_code((asked){.method = "GET", .path = "/api/v1/jobs", .token = admin}, 200, "\"jobs\"");
+    assert_code((asked){.method = "GET", .path = "/metrics", .token = admin}, 200, "# HELP ");
+    assert_code((asked){.method = "DELETE", .path = "/api/v1/jobs", .token = admin}, 405,
+                "Allow: ");
+    assert_code((asked){.method = "GET", .path = "/doubled", .token = routes_token}, 200,
+                "\"model\": \"doubled\", \"input\"");
+}
+
+static void test_a_link_is_good_once(void **context)
+{
+    (void)context;
+    char first[TRP_GATEWAY_LINK_MAX], second[TRP_GATEWAY_LINK_MAX], body[2][200], cookie[200];
+    char headers[400];
+    troupe_must(trp_gateway_link(state, first));
+    troupe_must(trp_gateway_link(state, second)); // The first is good no more.
+    (void)snprintf(body[0], 200, "{\"code\": \"%s\"}", strchr(first, '#') + 1);
+    (void)snprintf(body[1], 200, "{\"code\": \"%s\"}", strchr(second, '#') + 1);
+    assert_code((asked){.method = "POST", .path = "/login", .body = body[0]}, 403, "not good");
+    assert_code((asked){.method = "POST", .path = "/login", .body = "{\"code\": \"\"}"}, 403, NULL);
+    assert_code((asked){.method = "POST", .path = "/login", .body = "{\"code\": 1}"}, 400, NULL);
+    assert_code((asked){.method = "POST", .path = "/login", .body = "[[[["}, 400, NULL);
+    assert_code((asked){.method = "GET", .path = "/login"}, 200, "script src"); // Uses up nothing.
+    assert_code((asked){.method = "POST", .path = "/login", .body = body[1]}, 204, "HttpOnly");
+    assert_code((asked){.method = "POST", .path = "/login", .body = body[1]}, 403, "not good");
+    // One that is too old: its time is of the machine's start.
+    char *path = support_path(state, "gateway.code"), text[100];
+    troupe_must(trp_gateway_link(state, first));
+    (void)snprintf(text, sizeof text, "%s 0\n", strchr(first, '#') + 1);
+    support_write_file(path, text, strlen(text));
+    assert_int_equal(chmod(path, 0600), 0);
+    (void)snprintf(body[0], 200, "{\"code\": \"%s\"}", strchr(first, '#') + 1);
+    assert_code((asked){.method = "POST", .path = "/login", .body = body[0]}, 403, "not good");
+    assert_false(support_exists(path));
+    free(path);
+    // A session ends where it is told to.
+    log_in(cookie);
+    (void)snprintf(headers, sizeof headers, "%sOrigin: http://127.0.0.1:%d\r\n", cookie, port);
+    const asked jobs = {.method = "GET", .path = "/api/v1/jobs", .headers = headers};
+    assert_code(jobs, 200, NULL);
+    assert_code((asked){.method = "POST", .path = "/logout", .headers = headers}, 204, "Max-Age=0");
+    assert_code(jobs, 401, NULL);
+}
+
+static void test_the_dashboard_is_cached(void **context)
+{
+    (void)context;
+    char headers[200];
+    reply got = ask((asked){.method = "GET", .path = "/"});
+    const char *tag = strstr(got.text, "ETag: ");
+    assert_int_equal(got.code, 200);
+    assert_non_null(tag);
+    (void)snprintf(headers, sizeof headers, "If-None-Match: %.*s\r\n", (int)strcspn(tag + 6, "\r"),
+                   tag + 6);
+    reply_free(&got);
+    assert_code((asked){.method = "GET", .path = "/", .headers = headers}, 304, NULL);
+}
+
+// ---- services
+
+static void test_predictions(void **context)
+{
+    (void)context;
+    char text[100];
+    serve_doubled();
+    int fd = connect_to_it(); // All on one connection.
+    for (int i = 0; i < 50; i++) {
+        ask_on(fd, predict((float)i, text));
+        reply got = read_reply(fd);
+        float y;
+        assert_int_equal(got.code, 200);
+        assert_int_equal(sscanf(got.body, "{\"predictions\": [[%f, 4.0, 6.0]]}", &y), 1);
+        assert_true(y == (float)(2 * i));
+        reply_free(&got);
+    }
+    // Raw elements come back raw, to the bit.
+    const float x[6] = {0.1f, 2, -3, 1e-30f, 5, 6};
+    char head[500];
+    int used = snprintf(head, sizeof head,
+                        "POST /doubled HTTP/1.1\r\nHost: localhost:%d\r\nAuthorization: Bearer "
+                        "%s\r\nContent-Type: application/octet-stream\r\nX-Troupe-Dtype: float32"
+                        "\r\nX-Troupe-Shape: 2,3\r\nContent-Length: %zu\r\n\r\n",
+                        port, routes_token, sizeof x);
+    send_all(fd, head, (size_t)used);
+    send_all(fd, x, sizeof x);
+    reply got = read_reply(fd);
+    assert_int_equal(got.code, 200);
+    assert_non_null(strstr(got.text, "X-Troupe-Shape: 2,3\r\n"));
+    assert_int_equal(got.body_size, sizeof x);
+    for (size_t i = 0; i < 6; i++) {
+        float y;
+        memcpy(&y, got.body + i * sizeof y, sizeof y);
+        assert_true(y == 2 * x[i]);
+    }
+    reply_free(&got);
+    (void)close(fd);
+    assert_code(predict(ROW_BUSY, text), 503, "Retry-After: 1");
+    assert_code(predict(ROW_FAILS, text), 500, "a row that fails");
+    assert_code((asked){.method = "POST", .path = "/doubled", .body = "{}", .token = routes_token},
+                400, "instances");
+    assert_code((asked){.method = "GET", .path = "/api/v1/routes", .token = admin}, 200,
+                "\"answered\": 51");
+}
+
+static void test_a_service_dies_and_returns(void **context)
+{
+    (void)context;
+    char text[100], path[4200];
+    serve_doubled();
+    assert_code(predict(1, text), 200, NULL);
+    // One is under way when the service ends.
+    int fd = connect_to_it();
+    ask_on(fd, predict(ROW_WAITS, text));
+    assert_code(predict(ROW_ENDS, text), 502, "may have been computed");
+    reply got = read_reply(fd);
+    assert_int_equal(got.code, 502);
+    assert_non_null(strstr(got.text, "may have been computed"));
+    reply_free(&got);
+    (void)close(fd);
+    assert_code(predict(2, text), 503, "nothing was computed");
+    assert_code(predict(2, text), 503, "Retry-After: 1");
+    (void)waitpid(service, NULL, 0);
+    serve_doubled();
+    assert_code(predict(2, text), 200, "[[4");
+    assert_int_equal(computed[2], 1);
+    // Another service takes the route while one request is under way with the first.
+    fd = connect_to_it();
+    ask_on(fd, predict(ROW_WAITS, text));
+    assert_code(predict(3, text), 200, NULL); // So it is there.
+    (void)snprintf(path, sizeof path, "%s/routes/other.sock", state);
+    pid_t first = service;
+    service = fork();
+    if (service == 0)
+        serve_at(path);
+    assert_true(support_wait_until(listens, path, SOON));
+    write_note("doubled.json", "/doubled", "other.sock");
+    do
+        assert_code(predict(4, text), 200, NULL);
+    while (computed[4] < 20);
+    assert_int_equal(kill(first, SIGKILL), 0);
+    assert_int_equal(waitpid(first, NULL, 0), first);
+    got = read_reply(fd);
+    assert_int_equal(got.code, 502);
+    reply_free(&got);
+    (void)close(fd);
+    assert_code(predict(5, text), 200, NULL);
+    // It says that it has gone.
+    (void)snprintf(path, sizeof path, "%s/routes/doubled.json", state);
+    assert_int_equal(unlink(path), 0);
+    assert_true(support_wait_until(is_not_served, route_name, SOON));
+    assert_code(predict(5, text), 404, NULL);
+}
+
+// What is no description, and what would take the gateway's own names, is none.
+static void test_odd_descriptions(void **context)
+{
+    (void)context;
+    char path[4200];
+    static char last[] = "/last";
+    (void)snprintf(path, sizeof path, "%s/routes/odd.json", state);
+    support_write_file(path, "{\"route\": ", 10);
+    write_note("own.json", "/healthz", "doubled.sock");
+    write_note("api.json", "/api/v1/jobs", "doubled.sock");
+    write_note("up.json", "/up", "../other/it.sock");
+    write_note("zlast.json", last, "doubled.sock");
+    assert_true(support_wait_until(is_served, last, SOON));
+    assert_code((asked){.method = "GET", .path = "/up", .token = admin}, 404, NULL);
+    assert_code((asked){.method = "GET", .path = "/healthz", .token = admin}, 200, "healthy");
+    assert_code((asked){.method = "GET", .path = "/api/v1/jobs", .token = admin}, 200, "\"jobs\"");
+    assert_code(
+        (asked){
+            .method = "POST", .path = last, .body = "{\"instances\": [[1, 2, 3]]}", .token = admin},
+        503, "nothing was computed"); // Nobody listens.
+}
+
+// ---- the process
+
+static void test_there_is_one(void **context)
+{
+    (void)context;
+    pid_t same;
+    int fd, before = port;
+    char command[9000], said[1000], *path;
+    troupe_must(trp_gateway_start(state, program, &same, &fd));
+    assert_int_equal(same, gateway);
+    (void)close(fd);
+    (void)snprintf(command, sizeof command, "TROUPE_STATE='%s' '%s' gateway", state, program);
+    assert_int_equal(support_run(command, said, sizeof said), 1);
+    assert_non_null(strstr(said, "a gateway runs in"));
+    // The next one has the same port, and the same tokens.
+    char token[65];
+    memcpy(token, admin, sizeof token);
+    assert_int_equal(kill(gateway, SIGKILL), 0);
+    struct pollfd until = {ended, POLLIN, 0};
+    assert_int_equal(poll(&until, 1, SOON), 1);
+    reap_gateway(SIGKILL);
+    assert_int_equal(trp_gateway_stop(state), TROUPE_NOT_FOUND);
+    char link[TRP_GATEWAY_LINK_MAX];
+    assert_int_equal(trp_gateway_link(state, link), TROUPE_NOT_FOUND);
+    start_gateway();
+    assert_int_equal(port, before);
+    assert_string_equal(admin, token);
+    troupe_must(trp_gateway_stop(state));
+    reap_gateway(0);
+    // Others could read the token.
+    path = support_path(state, "token");
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(support_run(command, said, sizeof said), 1);
+    assert_non_null(strstr(said, "expected mode 0600"));
+    free(path);
+    (void)snprintf(command, sizeof command, "TROUPE_STATE='%s' '%s' gateway --listen 0.0.0.0",
+                   state, program);
+    assert_int_equal(support_run(command, said, sizeof said), 2);
+    assert_non_null(strstr(said, "--listen needs --certificate"));
+}
+
+// What is under way when it is asked to end is answered.
+static void test_an_end_answers_first(void **context)
+{
+    (void)context;
+    char text[100];
+    serve_doubled();
+    int fd = connect_to_it();
+    assert_int_equal(kill(service, SIGSTOP), 0);
+    ask_on(fd, predict(7, text));
+    assert_code((asked){.method = "GET", .path = "/healthz", .token = admin}, 200, NULL);
+    troupe_must(trp_gateway_stop(state));
+    assert_int_equal(kill(service, SIGCONT), 0);
+    reply got = read_reply(fd);
+    assert_true(got.code == 200 || got.code == 503); // 503: it was not read yet.
+    reply_free(&got);
+    (void)close(fd);
+    reap_gateway(0);
+}
+
+static void run_tool(const char *arguments, const char *expected)
+{
+    char command[9000], text[2000];
+    (void)snprintf(command, sizeof command, "TROUPE_STATE='%s' TROUPE_COMMAND='%s' '%s' %s 2>&1",
+                   state, support_setting("TROUPE_TOOL"), support_setting("TROUPE_TOOL"),
+                   arguments);
+    int code = support_run(command, text, sizeof text);
+    if (code != 0 || !strstr(text, expected))
+        fail_msg("%s: %d: %s", arguments, code, text);
+}
+
+static bool has_no_gateway(void *context)
+{
+    char url[TRP_GATEWAY_LINK_MAX];
+    (void)context;
+    return trp_gateway_url(state, url) == TROUPE_NOT_FOUND;
+}
+
+static bool has_another(void *context)
+{
+    int pid = 0;
+    char *path = support_path(state, "gateway.json"), *text = support_read_file(path);
+    (void)context;
+    bool there = text && sscanf(text, "{\"port\": %d, \"pid\": %d", &port, &pid) == 2 &&
+                 pid != gateway && !has_no_gateway(NULL);
+    free(text);
+    free(path);
+    return there;
+}
+
+// The server finds the gateway that runs, starts the next one, and ends it with itself; where it is
+// killed the gateway stays.
+static void test_the_server_starts_it(void **context)
+{
+    (void)context;
+    char *path = support_path(state, "lock"), *text;
+    int server = 0;
+    run_tool("server start --cpus 1", "was started");
+    assert_code((asked){.method = "GET", .path = "/api/v1/jobs", .token = admin}, 200,
+                "\"server\":true");
+    run_tool("server status", "gateway  http://127.0.0.1:");
+    assert_int_equal(kill(gateway, SIGKILL), 0);
+    reap_gateway(SIGKILL);
+    assert_true(support_wait_until(has_another, NULL, SOON));
+    text = support_read_file(path);
+    assert_int_equal(sscanf(text, "%d", &server), 1);
+    free(text);
+    free(path);
+    assert_int_equal(kill(server, SIGKILL), 0);
+    serve_doubled(); // The gateway sees it without the server.
+    run_tool("server start --cpus 1", "was started");
+    run_tool("server stop", "");
+    assert_true(support_wait_until(has_no_gateway, NULL, SOON));
+}
+
+// Who removes the folders has nobody make them again meanwhile.
+static void test_it_ends_with_its_folder(void **context)
+{
+    (void)context;
+    char *path = support_path(state, "routes");
+    assert_int_equal(rmdir(path), 0);
+    struct pollfd until = {ended, POLLIN, 0};
+    assert_int_equal(poll(&until, 1, SOON), 1);
+    reap_gateway(0);
+    assert_false(support_exists(path));
+    free(path);
+}
+
+// ---- kill -9 under load
+
+enum { CLIENTS = 4, EACH = 100 };
+static atomic_int next_number;
+static atomic_int answers[COUNTED];
+static atomic_bool over;
+
+static void *load(void *user)
+{
+    (void)user;
+    while (!atomic_load(&over)) {
+        char text[100];
+        int number = atomic_fetch_add(&next_number, 1), fd = connect_to_it();
+        if (number >= 1000)
+            break;
+        if (fd < 0) {
+            (void)usleep(1000);
+            continue;
+        }
+        asked what = predict((float)number, text);
+        ask_on(fd, what);
+        reply got = read_reply(fd);
+        if (got.code == 200)
+            atomic_fetch_add(&answers[number], 1);
+        reply_free(&got);
+        (void)close(fd);
+    }
+    return NULL;
+}
+
+static void test_kills_under_load(void **context)
+{
+    (void)context;
+    pthread_t threads[CLIENTS];
+    int answered = 0;
+    serve_doubled();
+    atomic_store(&next_number, 0);
+    atomic_store(&over, false);
+    memset((void *)answers, 0, sizeof answers);
+    for (int i = 0; i < CLIENTS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, load, NULL), 0);
+    for (int kills = 1; kills <= 3; kills++) {
+        int until = kills * 60;
+        int64_t late = support_now_ms() + SOON;
+        while (atomic_load(&next_number) < until && support_now_ms() < late)
+            (void)usleep(1000);
+        assert_int_equal(kill(gateway, SIGKILL), 0);
+        reap_gateway(SIGKILL);
+        start_gateway();
+    }
+    int after = atomic_load(&next_number) + 50;
+    int64_t late = support_now_ms() + SOON;
+    while (atomic_load(&next_number) < after && atomic_load(&next_number) < 1000 &&
+           support_now_ms() < late)
+        (void)usleep(1000);
+    atomic_store(&over, true);
+    for (int i = 0; i < CLIENTS; i++)
+        (void)pthread_join(threads[i], NULL);
+    for (int i = 0; i < 1000; i++) {
+        answered += atomic_load(&answers[i]);
+        assert_true(computed[i] <= 1); // Nothing twice,
+        assert_true(atomic_load(&answers[i]) <= computed[i]);
+    }
+    assert_true(answered > 100);
+}
+
+// ---- the slow ones: a client that is slow, and a gateway that idles
+
+static void test_a_slow_client_is_shut_down(void **context)
+{
+    (void)context;
+    static const char half[] = "GET /healthz HTTP/1.1\r\nHost: ";
+    int fd = connect_to_it();
+    int64_t began = support_now_ms();
+    send_all(fd, half, sizeof half - 1);
+    for (bool closed = false; !closed;) {
+        struct pollfd it = {fd, POLLIN, 0};
+        char byte;
+        assert_code((asked){.method = "GET", .path = "/healthz", .token = admin}, 200, NULL);
+        closed = poll(&it, 1, 500) == 1 && recv(fd, &byte, 1, 0) <= 0;
+        assert_true(support_now_ms() < began + 10000 + SOON);
+    }
+    assert_true(support_now_ms() >= began + 9000);
+    (void)close(fd);
+}
+
+static long switches(void)
+{
+    char command[200], said[4000];
+    long all = 0;
+    (void)snprintf(command, sizeof command,
+                   "cat /proc/%d/task/*/status | awk '/^voluntary/ {n += $2} END {print n}'",
+                   (int)gateway);
+    assert_int_equal(support_run(command, said, sizeof said), 0);
+    assert_int_equal(sscanf(said, "%ld", &all), 1);
+    return all;
+}
+
+static void test_it_idles(void **context)
+{
+    (void)context;
+    char path[100], text[100];
+    serve_doubled();
+    assert_code(predict(1, text), 200, NULL);
+    assert_code((asked){.method = "GET", .path = "/api/v1/jobs", .token = admin}, 200, NULL);
+    (void)usleep(1500000);
+    long before = switches();
+    (void)usleep(5000000);
+    assert_true(switches() - before <= 5);
+    (void)snprintf(path, sizeof path, "/proc/%d/smaps_rollup", (int)gateway);
+    FILE *file = fopen(path, "r");
+    if (file) { // Root's alone.
+        char line[200];
+        long pss = 0;
+        while (fgets(line, sizeof line, file) && sscanf(line, "Pss: %ld", &pss) != 1)
+            continue;
+        (void)fclose(file);
+        print_message("PSS of the idle gateway: %ld kB\n", pss);
+        if (SUPPORT_SLOWER == 1)
+            assert_true(pss > 0 && pss < 8000);
+    }
+}
+
+static int compare(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static double now_us(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e6 + (double)now.tv_nsec * 1e-3;
+}
+
+// What the gateway adds to what the service's own socket takes.
+static void test_latency(void **context)
+{
+    (void)context;
+    enum { TIMES = 3000 };
+    static double us[TIMES];
+    char text[100];
+    serve_doubled();
+    int fd = connect_to_it();
+    for (int i = 0; i < TIMES; i++) {
+        double began = now_us();
+        ask_on(fd, predict(1, text));
+        reply got = read_reply(fd);
+        us[i] = now_us() - began;
+        assert_int_equal(got.code, 200);
+        reply_free(&got);
+    }
+    (void)close(fd);
+    qsort(us, TIMES, sizeof *us, compare);
+    print_message("a prediction through the gateway: p50 %.0f us, p99 %.0f us\n", us[TIMES / 2],
+                  us[TIMES * 99 / 100]);
+    assert_true(us[TIMES / 2] < 20000 * SUPPORT_SLOWER);
+}
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_who_may_ask_what, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_link_is_good_once, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_dashboard_is_cached, begin, end),
+        cmocka_unit_test_setup_teardown(test_predictions, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_service_dies_and_returns, begin, end),
+        cmocka_unit_test_setup_teardown(test_odd_descriptions, begin, end),
+        cmocka_unit_test_setup_teardown(test_there_is_one, begin, end),
+        cmocka_unit_test_setup_teardown(test_an_end_answers_first, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_server_starts_it, begin, end),
+        cmocka_unit_test_setup_teardown(test_it_ends_with_its_folder, begin, end),
+        cmocka_unit_test_setup_teardown(test_kills_under_load, begin, end),
+    };
+    const struct CMUnitTest slow[] = {
+        cmocka_unit_test_setup_teardown(test_a_slow_client_is_shut_down, begin, end),
+        cmocka_unit_test_setup_teardown(test_it_idles, begin, end),
+        cmocka_unit_test_setup_teardown(test_latency, begin, end),
+    };
+    return argc > 1 ? cmocka_run_group_tests(slow, NULL, NULL)
+                    : cmocka_run_group_tests(tests, NULL, NULL);
+}
