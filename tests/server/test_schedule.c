@@ -561,6 +561,19 @@ static void test_a_running_job_shrinks_grows_and_rests(void **state)
     says(job, 9, TRP_NEVER, "waits for 8 more CPUs: job 4, which has no time limit, holds some");
 }
 
+static void test_a_job_over_its_limit_does_not_grow(void **state)
+{
+    (void)state;
+    open_schedule(4, 0, NULL, 0);
+    trp_ticket *job = submit(asks(1, 2, 100), 0);
+    starts(0, 1, 0);
+    assert_int_equal(trp_schedule_resize(schedule, job, 3), TROUPE_OK);
+    starts(99, 1, 0);
+    assert_int_equal(trp_schedule_resize(schedule, job, 4), TROUPE_OK);
+    starts(100, 0);
+    assert_int_equal(job->ranks, 3);
+}
+
 // After a restart of the caller: what runs is taken on as it is, also if the machine has less now.
 static void test_what_ran_before_is_taken_on(void **state)
 {
@@ -642,6 +655,7 @@ int main(int argc, char **argv)
                                   close_schedule),
         cmocka_unit_test_teardown(test_late_reservations_start_one_after_the_other, close_schedule),
         cmocka_unit_test_teardown(test_a_running_job_shrinks_grows_and_rests, close_schedule),
+        cmocka_unit_test_teardown(test_a_job_over_its_limit_does_not_grow, close_schedule),
         cmocka_unit_test_teardown(test_what_ran_before_is_taken_on, close_schedule),
         cmocka_unit_test_teardown(test_without_memory_nothing_is_lost, close_schedule),
         cmocka_unit_test(test_random_workloads),
