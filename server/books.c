@@ -48,6 +48,7 @@ static const column columns[] = {
     COLUMN(JOBS, INTEGER, "uncounted", "", uncounted),
     COLUMN(JOBS, REAL, "submitted_at", "", submitted_at),
     COLUMN(JOBS, REAL, "ended_at", "", ended_at),
+    COLUMN(JOBS, REAL, "elapsed_s", "", elapsed_s),
     COLUMN(JOBS, INTEGER, "status", "", status),
     COLUMN(JOBS, INTEGER, "reports", "", reports),
     COLUMN(JOBS, BOOL, "stopped", "", stopped),

@@ -28,6 +28,7 @@ typedef struct trp_row {
     int counted, restarts, uncounted; // Attempts lost that count; what runners said of their own
                                       // restarts; attempts lost in a row that do not count.
     double submitted_at, ended_at;
+    double elapsed_s;    // That attempts have taken which are over, of the time limit.
     int status, reports; // Of an ended one,
     bool stopped;
     char *error; // NULL: none.

@@ -12,6 +12,7 @@ enum {
     TRP_LOOK_LAST_MS = 1000,
     TRP_LAUNCH_LAST_MS = 60000,
     TRP_UNCOUNTED_MAX = 3,
+    TRP_OVERDUE_S = 30, // Beyond limit and grace, which the runner sees to.
 };
 
 struct trp_jobs {

@@ -1,6 +1,7 @@
 // jobs_turn.c: the end of a turn of the server: which attempts are over and what follows, grants,
 // one transaction of all that has changed, and then what it allows: starts, and telling.
 #include <inttypes.h>
+#include <math.h>
 #include <runtime/base/error.h>
 #include <runtime/base/fault.h>
 #include <runtime/base/memory.h>
@@ -207,6 +208,49 @@ static bool ends_by_wish(trp_jobs *jobs, trp_entry *job)
 
 // ---- an attempt under way
 
+// A runner ends by itself when its time is over. One that does not is ended: what is planned counts
+// with that.
+static void end_overdue(trp_jobs *jobs, trp_entry *job)
+{
+    trp_row *row = &job->row;
+    const trp_wire_need *need = &row->need;
+    if (need->time_limit_s <= 0 || row->kill != 0)
+        return;
+    double limit_s = need->time_limit_s - row->elapsed_s;
+    double left_s = row->granted_at + (limit_s > 0 ? limit_s : 0) + need->time_limit_grace_s +
+                    TRP_OVERDUE_S - jobs->unix_s;
+    if (left_s > 0) {
+        trp_jobs_look_in(jobs, job, (int64_t)(fmin(left_s, 86400) * 1000) + 1);
+        return;
+    }
+    char why[128];
+    snprintf(why, sizeof why, "it has not ended after its time limit of %g s", need->time_limit_s);
+    if (trp_row_set(&row->why, why) != TROUPE_OK)
+        trp_say("no memory for why job %" PRId64 " is ended", row->id);
+    row->kill = TROUPE_DEADLINE_EXCEEDED;
+    row->revision++;
+    job->kill_ms = jobs->now_ms;
+    trp_jobs_soil(jobs, job);
+}
+
+// Nobody has the lock. A launcher may still be on its way to it: so nobody is let run first, and if
+// that comes too late, it is the run.
+static void finish(trp_jobs *jobs, trp_entry *job)
+{
+    if (has_end(jobs, job))
+        return;
+    TRP_FAULT("before over");
+    troupe_status status = trp_fence_set(job->folder, 0);
+    if (status == TROUPE_BUSY) {
+        trp_jobs_look_in(jobs, job, TRP_LOOK_FIRST_MS);
+    } else if (status != TROUPE_OK) {
+        trp_say("job %" PRId64 ": %s", job->row.id, troupe_last_error()->text);
+        trp_jobs_look_in(jobs, job, TRP_RETRY_MS);
+    } else if (!has_end(jobs, job) && !ends_by_wish(jobs, job)) {
+        lose(jobs, job);
+    }
+}
+
 static void look(trp_jobs *jobs, trp_entry *job)
 {
     trp_fence found;
@@ -217,10 +261,10 @@ static void look(trp_jobs *jobs, trp_entry *job)
     }
     bool lives = found.runner != 0 || found.keeper != 0 || job->process != 0;
     if (!lives) {
-        if (!has_end(jobs, job) && !ends_by_wish(jobs, job))
-            lose(jobs, job);
+        finish(jobs, job);
         return;
     }
+    end_overdue(jobs, job);
     if (job->kill_ms != 0 && jobs->now_ms >= job->kill_ms) {
         jobs->acts.kill(jobs->acts.user, job, found.runner == 0 && job->process == 0);
         job->kill_ms = jobs->now_ms + TRP_KILL_MS;
@@ -251,6 +295,7 @@ static void make_order(trp_jobs *jobs, const trp_entry *job, trp_wire_order *ord
         .gpus = row->gpus,
         .gpu_ids = jobs->machine.total.of[TRP_GPUS] > 0 && row->gpu_ids == NULL ? "" : row->gpu_ids,
         .memory_bytes = (uint64_t)job->ticket->amounts.of[TRP_MEMORY],
+        .elapsed_s = row->elapsed_s,
         .restarts_left = row->need.restarts == TROUPE_FOREVER ? TROUPE_FOREVER
                          : left > 0                           ? left
                                                               : 0};
@@ -302,6 +347,7 @@ static void start(trp_jobs *jobs, trp_entry *job)
     trp_buffer_free(&text);
     if (status == TROUPE_OK) {
         job->launch_step_ms = 0;
+        end_overdue(jobs, job);
     } else if (status == TROUPE_INVALID) {
         end(jobs, job, status, false, troupe_last_error()->text);
     } else {
@@ -605,6 +651,8 @@ void trp_jobs_lost_touch(trp_jobs *jobs, trp_entry *job)
 
 void trp_jobs_exited(trp_jobs *jobs, trp_entry *job, int status)
 {
+    if (job->row.state == TRP_JOB_STARTING && job->process != 0)
+        job->row.elapsed_s += fmax(0, jobs->unix_s - job->row.granted_at);
     job->process = 0;
     job->exit_status = status;
     job->look_step_ms = 0;

@@ -1,6 +1,7 @@
 // test_jobs.c: what happens to jobs of the train server: submitted, granted, started, ended, lost,
 // stopped, paused, and found again by the next server.
 #include "shop.h"
+#include <sys/mount.h>
 
 static void test_a_job_runs_to_its_end(void **state)
 {
@@ -182,6 +183,52 @@ static void test_a_late_launcher_runs_nothing(void **state)
     shop_close(&it);
 }
 
+#ifdef TROUPE_FAULTS
+static char late_folder[512];
+static pid_t late;
+
+// A launcher of attempt 1 comes to the lock.
+static void come_late(void)
+{
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    late = fork();
+    if (late == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        shop_run(late_folder, 1, ready[1]);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+}
+
+// The lock was seen to be free, and is taken before anything is done about that.
+static void test_a_launcher_that_just_comes_is_the_run(void **state)
+{
+    shop it;
+    trp_entry *job;
+    (void)state;
+    shop_open(&it, 1);
+    assert_int_equal(shop_submit(&it, &job, .submission = "a"), TROUPE_OK);
+    shop_turn(&it);
+    snprintf(late_folder, sizeof late_folder, "%s", job->folder);
+    kill(job->process, SIGKILL); // As if it had not come to the lock.
+    assert_int_equal(waitpid(job->process, NULL, 0), job->process);
+    trp_fault_call_at("before over", 1, come_late);
+    shop_reopen(&it);
+    shop_pass(&it, 100);
+    job = shop_job(&it, "a");
+    assert_int_equal(it.launches, 1);
+    assert_int_equal(job->process, late);
+    assert_int_equal(shop_greet(&it, job), TROUPE_OK);
+    shop_end(&it, job, TROUPE_OK, 1);
+    shop_turn(&it);
+    assert_int_equal(job->row.status, TROUPE_OK);
+    shop_close(&it);
+}
+#endif
+
 static void test_a_stop_of_what_waits_ends_it(void **state)
 {
     shop it;
@@ -340,6 +387,211 @@ static void test_what_is_changed_lasts(void **state)
     shop_close(&it);
 }
 
+static void test_one_that_is_overdue_is_ended(void **state)
+{
+    shop it;
+    trp_entry *job;
+    (void)state;
+    shop_open(&it, 1);
+    assert_int_equal(shop_submit(&it, &job, .submission = "a", .limit_s = 100, .restarts = 1),
+                     TROUPE_OK);
+    shop_turn(&it);
+    assert_int_equal(shop_greet(&it, job), TROUPE_OK);
+    shop_pass(&it, 40000);
+    shop_die(&it, job);
+    shop_turn(&it);
+    assert_int_equal(it.launches, 2);
+    assert_true(it.order.elapsed_s > 39 && it.order.elapsed_s < 41); // Of its limit.
+    assert_int_equal(shop_greet(&it, job), TROUPE_OK);
+    shop_pass(&it, 85000); // It has not seen to its limit, and has 30 s more.
+    assert_int_equal(it.kills, 0);
+    shop_pass(&it, 10000);
+    assert_int_equal(it.kills, 1);
+    shop_die(&it, job);
+    shop_turn(&it);
+    assert_int_equal(job->row.status, TROUPE_DEADLINE_EXCEEDED);
+    assert_int_equal(it.launches, 2);
+    shop_close(&it);
+}
+
+static char *books_of(const shop *it)
+{
+    return support_path(it->folder, "books.db");
+}
+
+static void test_lost_books_are_made_of_folders(void **state)
+{
+    shop it;
+    trp_entry *job;
+    (void)state;
+    shop_open(&it, 2);
+    assert_int_equal(shop_submit(&it, &job, .submission = "a", .key = "night"), TROUPE_OK);
+    shop_turn(&it);
+    shop_end(&it, job, TROUPE_OK, 3);
+    shop_turn(&it);
+    assert_int_equal(shop_submit(&it, &job, .submission = "b", .ranks = 2, .restarts = 4),
+                     TROUPE_OK);
+    shop_turn(&it);
+    assert_int_equal(shop_greet(&it, job), TROUPE_OK);
+    assert_int_equal(shop_submit(&it, &job, .submission = "c", .priority = 6), TROUPE_OK);
+    shop_turn(&it);
+    trp_jobs_close(it.jobs);
+    char *books = books_of(&it);
+    support_write_file(books, "this is no database, whatever it was", 36);
+    free(books);
+    assert_int_equal(shop_try_open(&it), TROUPE_OK);
+    shop_turn(&it);
+    job = shop_job(&it, "a");
+    assert_int_equal(job->row.state, TRP_JOB_ENDED);
+    assert_int_equal(job->row.reports, 3);
+    assert_string_equal(job->row.key, "night");
+    job = shop_job(&it, "b"); // Its process is there.
+    assert_int_equal(job->row.state, TRP_JOB_STARTING);
+    assert_int_equal(job->row.attempt, 1);
+    assert_int_equal(job->row.need.restarts, 4);
+    assert_int_equal(shop_greet(&it, job), TROUPE_OK);
+    job = shop_job(&it, "c"); // It may have been stopped: nobody knows.
+    assert_true(job->row.paused);
+    assert_int_equal(job->row.need.priority, 6);
+    shop_end(&it, shop_job(&it, "b"), TROUPE_OK, 1);
+    shop_turn(&it);
+    assert_int_equal(it.launches, 2);
+    assert_int_equal(shop_wish(&it, job, TRP_WISH_GO_ON, 0), TROUPE_OK);
+    shop_turn(&it);
+    assert_int_equal(it.launches, 3);
+    // Numbers go on.
+    assert_int_equal(shop_submit(&it, &job, .submission = "d"), TROUPE_OK);
+    assert_int_equal(job->row.id, 4);
+    shop_turn(&it);
+    shop_reopen(&it);
+    assert_int_equal(shop_job(&it, "a")->row.reports, 3);
+    shop_close(&it);
+}
+
+static void test_folders_that_nobody_knows(void **state)
+{
+    shop it;
+    trp_entry *job;
+    char *half, *whole, *aside;
+    (void)state;
+    shop_open(&it, 1);
+    half = support_path(it.folder, "jobs/00000008");
+    whole = support_path(it.folder, "jobs/00000001");
+    aside = support_path(it.folder, "jobs/00000001.lost");
+    assert_int_equal(mkdir(half, 0700), 0);
+    // Killed before the commit: the client sends again, and has another number then.
+    assert_int_equal(shop_submit(&it, &job, .submission = "a"), TROUPE_OK);
+    shop_reopen(&it);
+    assert_null(trp_jobs_by_submission(it.jobs, "a"));
+    assert_false(support_exists(whole));
+    assert_false(support_exists(half));
+    assert_int_equal(shop_submit(&it, &job, .submission = "a"), TROUPE_OK);
+    assert_int_equal(job->row.id, 9);
+    shop_turn(&it);
+    shop_end(&it, job, TROUPE_OK, 1);
+    shop_turn(&it);
+    // One that ran, and of which the books say nothing, is kept for people.
+    char *ran = support_path(it.folder, "jobs/00000009");
+    assert_int_equal(rename(ran, whole), 0);
+    shop_reopen(&it);
+    assert_false(support_exists(whole));
+    assert_true(support_exists(aside));
+    free(ran);
+    free(half);
+    free(whole);
+    free(aside);
+    shop_close(&it);
+}
+
+static void test_removed_jobs_are_remembered(void **state)
+{
+    shop it;
+    trp_entry *job;
+    trp_buffer said = {0};
+    trp_wire_gc bounds = {.keep = 1};
+    (void)state;
+    shop_open(&it, 4);
+    for (int i = 0; i < 3; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        assert_int_equal(shop_submit(&it, &job, .submission = name, .key = name), TROUPE_OK);
+        shop_turn(&it);
+        shop_end(&it, job, TROUPE_OK, 1);
+        shop_turn(&it);
+    }
+    assert_int_equal(shop_submit(&it, &job, .submission = "runs"), TROUPE_OK);
+    shop_turn(&it);
+    assert_int_equal(trp_jobs_gc(it.jobs, &bounds, &said), TROUPE_OK);
+    assert_null(trp_jobs_by_submission(it.jobs, "0"));
+    assert_non_null(trp_jobs_by_submission(it.jobs, "2"));
+    assert_non_null(trp_jobs_by_submission(it.jobs, "runs"));
+    char *folder = support_path(it.folder, "jobs"), *run = support_path(it.storage, "0");
+    assert_int_equal(support_count_files(folder), 2);
+    assert_true(support_exists(run)); // What it made stays.
+    free(folder);
+    free(run);
+    shop_reopen(&it);
+    // A client that slept over all that does not run it again.
+    assert_int_equal(shop_submit(&it, &job, .submission = "0"), TROUPE_NOT_FOUND);
+    assert_int_equal(shop_submit(&it, &job, .submission = "new", .key = "1"), TROUPE_NOT_FOUND);
+    bounds = (trp_wire_gc){.keys = true};
+    assert_int_equal(trp_jobs_gc(it.jobs, &bounds, &said), TROUPE_OK);
+    assert_int_equal(shop_submit(&it, &job, .submission = "0"), TROUPE_NOT_FOUND);
+    assert_int_equal(shop_submit(&it, &job, .submission = "new", .key = "1"), TROUPE_OK);
+    assert_int_equal(job->row.id, 5);
+    shop_turn(&it);
+    trp_buffer_free(&said);
+    shop_close(&it);
+}
+
+static void test_a_full_disk_refuses_submissions_alone(void **state)
+{
+    shop it;
+    trp_entry *job;
+    char *mounted = support_directory_make();
+    (void)state;
+    if (mount("tmpfs", mounted, "tmpfs", 0, "size=512k") != 0) {
+        support_directory_remove(mounted);
+        skip(); // Not allowed here.
+    }
+    shop_open(&it, 2);
+    trp_jobs_close(it.jobs);
+    char *folder = it.folder;
+    it.folder = mounted;
+    assert_int_equal(shop_try_open(&it), TROUPE_OK);
+    shop_turn(&it);
+    assert_int_equal(shop_submit(&it, &job, .submission = "a"), TROUPE_OK);
+    shop_turn(&it);
+    char *filler = support_path(mounted, "filler");
+    FILE *file = fopen(filler, "we");
+    while (fputc('x', file) != EOF && fflush(file) == 0)
+        continue;
+    (void)fclose(file);
+    assert_int_equal(shop_submit(&it, &job, .submission = "b"), TROUPE_NO_SPACE);
+    assert_null(trp_jobs_by_submission(it.jobs, "b"));
+    char *jobs = support_path(mounted, "jobs");
+    assert_int_equal(support_count_files(jobs), 1);
+    job = shop_job(&it, "a");
+    shop_end(&it, job, TROUPE_OK, 2); // Its blocks were reserved.
+    (void)trp_jobs_turn(it.jobs);     // Stored now, or once there is space.
+    assert_int_equal(job->row.state, TRP_JOB_ENDED);
+    assert_int_equal(unlink(filler), 0);
+    shop_pass(&it, 1500);
+    assert_false(job->dirty);
+    assert_int_equal(shop_submit(&it, &job, .submission = "b"), TROUPE_OK);
+    shop_turn(&it);
+    shop_reopen(&it);
+    assert_int_equal(shop_job(&it, "a")->row.reports, 2);
+    shop_end(&it, shop_job(&it, "b"), TROUPE_OK, 2);
+    trp_jobs_close(it.jobs);
+    assert_int_equal(umount(mounted), 0);
+    support_directory_remove(mounted);
+    support_directory_remove(folder);
+    support_directory_remove(it.storage);
+    free(filler);
+    free(jobs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,11 +602,20 @@ int main(void)
         cmocka_unit_test(test_a_restart_of_the_server_costs_no_attempt),
         cmocka_unit_test(test_an_attempt_that_never_began_is_not_counted),
         cmocka_unit_test(test_a_late_launcher_runs_nothing),
+#ifdef TROUPE_FAULTS
+        cmocka_unit_test(test_a_launcher_that_just_comes_is_the_run),
+#endif
         cmocka_unit_test(test_a_stop_of_what_waits_ends_it),
         cmocka_unit_test(test_a_kill_that_is_not_followed_is_a_signal),
         cmocka_unit_test(test_a_pause_gives_all_back),
         cmocka_unit_test(test_a_launch_that_fails_is_tried_again),
         cmocka_unit_test(test_what_is_changed_lasts),
+        cmocka_unit_test(test_one_that_is_overdue_is_ended),
+        cmocka_unit_test(test_lost_books_are_made_of_folders),
+        cmocka_unit_test(test_folders_that_nobody_knows),
+        cmocka_unit_test(test_removed_jobs_are_remembered),
+        cmocka_unit_test(test_a_full_disk_refuses_submissions_alone),
     };
+    support_allow_mounts();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
