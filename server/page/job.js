@@ -234,7 +234,7 @@ export class JobView {
   }
 
   left(job, ran) {
-    if (this.ended() || !job.expected_reports || !job.reports || !Number.isFinite(ran)) return null;
-    return Math.max(0, (job.expected_reports - job.reports) * (job.elapsed_s || ran) / job.reports);
+    if (this.ended() || !job.reports || !(job.expected_reports > job.reports) || !Number.isFinite(ran)) return null;
+    return (job.expected_reports - job.reports) * (job.elapsed_s || ran) / job.reports;
   }
 }

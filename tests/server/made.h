@@ -66,7 +66,7 @@ static inline made_time made_at(double at)
 
 static inline made made_begin(const char *folder)
 {
-    made it = {support_path(folder, "state"), support_path(folder, "results"),
+    made it = {support_path(folder, "state"), support_path(folder, "troupe_results"),
                support_path(folder, "models"), (double)time(NULL)};
     troupe_must(trp_folder_make(it.state));
     troupe_must(trp_folder_make(it.results));

@@ -780,11 +780,9 @@ static void test_many_runs(void **state)
     }
 }
 
-static int set_up(void **state)
+static void fill_folder(const char *where)
 {
-    (void)state;
-    folder = support_directory_make();
-    at = made_begin(folder);
+    at = made_begin(where);
     made_jobs(&at);
     made_sweep(&at, "digits_sweep", 27);
     made_route(&at);
@@ -796,6 +794,13 @@ static int set_up(void **state)
     }
     troupe_must(troupe_repository_alias("digits@2", "production", .repository = at.models));
     free(run);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    folder = support_directory_make();
+    fill_folder(folder);
     troupe_must(trp_web_open(
         &(trp_web_options){
             .state = at.state, .models = at.models, .results = at.results, .figures = figures},
@@ -812,15 +817,11 @@ static int tear_down(void **state)
     return 0;
 }
 
-// `test_web fill FOLDER`: for who looks at the page: fills it, with a job that goes on until this
-// program is killed.
+// `test_web fill FOLDER`: for who looks at the page (browser.sh): fills it, with a job that goes on
+// until this program is killed.
 static int fill(const char *where)
 {
-    folder = strdup(where);
-    at = made_begin(folder);
-    made_jobs(&at);
-    made_sweep(&at, "digits_sweep", 27);
-    made_route(&at);
+    fill_folder(where);
     made_going(&at, 5, 120);
     return 0;
 }
