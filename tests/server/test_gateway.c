@@ -13,6 +13,7 @@
 #include <server/gateway.h>
 #include <server/web_internal.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +36,8 @@ enum { SOON = SUPPORT_SOON_MS, REPLY_MAX = 1 << 20, COUNTED = 4096 };
 static char *state;
 static char program[4096];
 static pid_t gateway;
-static int ended = -1, port;
+static int ended = -1;
+static atomic_int port; // Clients of other threads read it while a gateway is started.
 static char admin[65], routes_token[65];
 static _Atomic int *computed; // How many times, by the first number of a row.
 static pid_t service;
@@ -149,10 +151,13 @@ static void read_token(const char *name, char token[65])
 
 static bool says_where(void *context)
 {
-    int pid = 0, *at = context;
+    int pid = 0, at = 0;
     char *path = support_path(state, "gateway.json"), *text = support_read_file(path);
+    (void)context;
     bool there =
-        text && sscanf(text, "{\"port\": %d, \"pid\": %d", at, &pid) == 2 && pid == gateway;
+        text && sscanf(text, "{\"port\": %d, \"pid\": %d", &at, &pid) == 2 && pid == gateway;
+    if (there)
+        atomic_store(&port, at);
     free(text);
     free(path);
     return there;
@@ -161,7 +166,7 @@ static bool says_where(void *context)
 static void start_gateway(void)
 {
     troupe_must(trp_gateway_start(state, program, &gateway, &ended));
-    if (!support_wait_until(says_where, &port, SOON)) {
+    if (!support_wait_until(says_where, NULL, SOON)) {
         char *path = support_path(state, "gateway.log");
         support_print(support_read_file(path));
         fail_msg("the gateway has not come");
@@ -719,13 +724,15 @@ static bool has_no_gateway(void *context)
     return trp_gateway_url(state, url) == TROUPE_NOT_FOUND;
 }
 
+// Than that process.
 static bool has_another(void *context)
 {
-    int pid = 0;
+    int pid = 0, at = 0;
     char *path = support_path(state, "gateway.json"), *text = support_read_file(path);
-    (void)context;
-    bool there = text && sscanf(text, "{\"port\": %d, \"pid\": %d", &port, &pid) == 2 &&
-                 pid != gateway && !has_no_gateway(NULL);
+    bool there = text && sscanf(text, "{\"port\": %d, \"pid\": %d", &at, &pid) == 2 &&
+                 pid != *(pid_t *)context && !has_no_gateway(NULL);
+    if (there)
+        atomic_store(&port, at);
     free(text);
     free(path);
     return there;
@@ -738,13 +745,14 @@ static void test_the_server_starts_it(void **context)
     (void)context;
     char *path = support_path(state, "lock"), *text;
     int server = 0;
+    pid_t first = gateway;
     run_tool("server start --cpus 1", "was started");
     assert_code((asked){.method = "GET", .path = "/api/v1/jobs", .token = admin}, 200,
                 "\"server\":true");
     run_tool("server status", "gateway  http://127.0.0.1:");
     assert_int_equal(kill(gateway, SIGKILL), 0);
     reap_gateway(SIGKILL);
-    assert_true(support_wait_until(has_another, NULL, SOON));
+    assert_true(support_wait_until(has_another, &first, SOON));
     text = support_read_file(path);
     assert_int_equal(sscanf(text, "%d", &server), 1);
     free(text);
@@ -771,7 +779,7 @@ static void test_it_ends_with_its_folder(void **context)
 
 // ---- kill -9 under load
 
-enum { CLIENTS = 4, EACH = 100 };
+enum { CLIENTS = 4, LOAD_MAX = 1000 };
 static atomic_int next_number;
 static atomic_int answers[COUNTED];
 static atomic_bool over;
@@ -781,12 +789,15 @@ static void *load(void *user)
     (void)user;
     while (!atomic_load(&over)) {
         char text[100];
-        int number = atomic_fetch_add(&next_number, 1), fd = connect_to_it();
-        if (number >= 1000)
-            break;
+        int fd = connect_to_it();
         if (fd < 0) {
             (void)usleep(1000);
             continue;
+        }
+        int number = atomic_fetch_add(&next_number, 1);
+        if (number >= LOAD_MAX) {
+            (void)close(fd);
+            break;
         }
         asked what = predict((float)number, text);
         ask_on(fd, what);
@@ -821,13 +832,13 @@ static void test_kills_under_load(void **context)
     }
     int after = atomic_load(&next_number) + 50;
     int64_t late = support_now_ms() + SOON;
-    while (atomic_load(&next_number) < after && atomic_load(&next_number) < 1000 &&
+    while (atomic_load(&next_number) < after && atomic_load(&next_number) < LOAD_MAX &&
            support_now_ms() < late)
         (void)usleep(1000);
     atomic_store(&over, true);
     for (int i = 0; i < CLIENTS; i++)
         (void)pthread_join(threads[i], NULL);
-    for (int i = 0; i < 1000; i++) {
+    for (int i = 0; i < LOAD_MAX; i++) {
         answered += atomic_load(&answers[i]);
         assert_true(computed[i] <= 1); // Nothing twice,
         assert_true(atomic_load(&answers[i]) <= computed[i]);
