@@ -149,7 +149,7 @@ export class JobView {
   renderUsage() {
     const usage = this.usage;
     if (!usage || usage.ranks.length === 0) return '';
-    const lines = (values) => usage.ranks.slice(0, 16).map((it, i) => ({ name: it.rank < 0 ? 'coordinator' : `rank ${it.rank}`, kind: `k${i % 8}`, slots: slotsOf(usage, it[values]) }));
+    const lines = (values) => usage.ranks.slice(0, 16).map((it, i) => ({ name: it.rank < 0 ? 'runner' : `rank ${it.rank}`, kind: `k${i % 8}`, slots: slotsOf(usage, it[values]) }));
     const last = (values) => usage.ranks.reduce((sum, it) => sum + (it[values].findLast((value) => value !== null) || 0), 0);
     this.chart('cpus', () => new Lines(180)).update({
       title: 'CPUs in use', value: number(last('cpus'), 3), axis: 'clock', low0: true, stacked: true,

@@ -17,10 +17,10 @@
 #include <train/wire.h>
 #include <unistd.h>
 
-typedef struct made {
+typedef struct made_folders {
     char *state, *results, *models; // Folders.
     double now;
-} made;
+} made_folders;
 
 // A path below a folder, with the folders above it made.
 static inline trp_path made_path(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -64,17 +64,17 @@ static inline made_time made_at(double at)
     return out;
 }
 
-static inline made made_begin(const char *folder)
+static inline made_folders made_begin(const char *folder)
 {
-    made it = {support_path(folder, "state"), support_path(folder, "troupe_results"),
-               support_path(folder, "models"), (double)time(NULL)};
+    made_folders it = {support_path(folder, "state"), support_path(folder, "troupe_results"),
+                       support_path(folder, "models"), (double)time(NULL)};
     troupe_must(trp_folder_make(it.state));
     troupe_must(trp_folder_make(it.results));
     troupe_must(trp_folder_make(it.models));
     return it;
 }
 
-static inline void made_over(made *it)
+static inline void made_over(made_folders *it)
 {
     free(it->state);
     free(it->results);
@@ -89,7 +89,7 @@ typedef struct made_job {
     double submitted; // Seconds ago.
 } made_job;
 
-static inline void made_submit(const made *it, const made_job *job)
+static inline void made_submit(const made_folders *it, const made_job *job)
 {
     trp_path path = made_path("%s/jobs/%08d/job.json", it->state, job->id);
     made_line(
@@ -105,7 +105,7 @@ static inline void made_submit(const made *it, const made_job *job)
               job->trainer);
 }
 
-static inline void made_end(const made *it, int id, const trp_job_end *end)
+static inline void made_end(const made_folders *it, int id, const trp_job_end *end)
 {
     trp_buffer packed = {0};
     trp_path path = made_path("%s/jobs/%08d/end", it->state, id);
@@ -114,8 +114,8 @@ static inline void made_end(const made *it, int id, const trp_job_end *end)
     trp_buffer_free(&packed);
 }
 
-static inline trp_path made_run(const made *it, const char *run, const char *trainer, int ranks,
-                                int expected, const char *config, double began)
+static inline trp_path made_run(const made_folders *it, const char *run, const char *trainer,
+                                int ranks, int expected, const char *config, double began)
 {
     trp_path path = made_path("%s/%s/run.json", it->results, run);
     made_line(path.text,
@@ -134,8 +134,8 @@ static inline trp_path made_run(const made *it, const char *run, const char *tra
 }
 
 // How the run ended: the file `end` of its folder.
-static inline void made_run_end(const made *it, const char *run, const char *status, bool stopped,
-                                double at)
+static inline void made_run_end(const made_folders *it, const char *run, const char *status,
+                                bool stopped, double at)
 {
     trp_path path = made_path("%s/%s/end", it->results, run);
     made_line(path.text, "{\"version\": 1, \"status\": \"%s\", \"stopped\": %s, \"at\": \"%s\"}",
@@ -166,7 +166,8 @@ static inline void made_report(const char *journal, int report, double elapsed_s
 }
 
 // What `ranks` processes used in each of so many seconds from then on.
-static inline void made_usage(const made *it, const char *run, int ranks, double from, int seconds)
+static inline void made_usage(const made_folders *it, const char *run, int ranks, double from,
+                              int seconds)
 {
     trp_path path = made_path("%s/%s/usage.jsonl", it->results, run);
     for (int s = 0; s < seconds; s++)
@@ -178,7 +179,7 @@ static inline void made_usage(const made *it, const char *run, int ranks, double
                 9e7 + 6e7 * (1 - exp(-s / 20.0)) + rank * 4e6);
 }
 
-static inline void made_output(const made *it, const char *run, int rank, int lines)
+static inline void made_output(const made_folders *it, const char *run, int rank, int lines)
 {
     trp_path path = made_path("%s/%s/log/rank_%05d.log", it->results, run, rank);
     made_line(path.text, "== attempt 0, process %d", 4720 + rank);
@@ -187,7 +188,7 @@ static inline void made_output(const made *it, const char *run, int rank, int li
                   48000 + i * 13 % 900);
 }
 
-static inline void made_sweep(const made *it, const char *name, int trials)
+static inline void made_sweep(const made_folders *it, const char *name, int trials)
 {
     trp_path path = made_path("%s/%s/trials.jsonl", it->results, name);
     made_line(path.text,
@@ -226,7 +227,7 @@ static inline void made_sweep(const made *it, const char *name, int trials)
     }
 }
 
-static inline void made_route(const made *it)
+static inline void made_route(const made_folders *it)
 {
     trp_path path = made_path("%s/routes/digits.json", it->state);
     made_line(
@@ -241,7 +242,7 @@ static inline void made_route(const made *it)
 
 // A job of each kind: done (1), failed after a restart (2), stopped (3), queued (4), and with
 // metrics of another run in the results (alone).
-static inline void made_jobs(const made *it)
+static inline void made_jobs(const made_folders *it)
 {
     static const char config[] = "{\"rate\": 0.05, \"hidden\": 128, \"fitting\": {\"epochs\": 200, "
                                  "\"batch\": 32, \"seed\": 1}}";
@@ -304,7 +305,7 @@ static inline void made_jobs(const made *it)
 }
 
 // A job that has its lock and makes a report every 200 ms until it is killed.
-static inline void made_going(const made *it, int id, int begun)
+static inline void made_going(const made_folders *it, int id, int begun)
 {
     static const char config[] = "{\"rate\": 0.05, \"hidden\": 256, \"fitting\": {\"epochs\": 400, "
                                  "\"batch\": 64, \"seed\": 3}}";

@@ -10,7 +10,7 @@
 #include <server/web_internal.h>
 #include <sys/wait.h>
 
-static made at;
+static made_folders at;
 static char *folder;
 static trp_web *web;
 
