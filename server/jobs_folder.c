@@ -119,7 +119,6 @@ static troupe_status write_file(const trp_entry *job, const char *name, troupe_b
 static troupe_status write_files(const trp_jobs *jobs, const trp_entry *job,
                                  const trp_wire_submit *submit, const trp_wire_launch *launch)
 {
-    trp_path above;
     TRP_FAULT("job folder made");
     TROUPE_TRY(write_file(job, "spec", submit->spec));
     TROUPE_TRY(write_file(job, "launch", submit->launch));
@@ -127,8 +126,7 @@ static troupe_status write_files(const trp_jobs *jobs, const trp_entry *job,
     TRP_FAULT("job files written");
     TROUPE_TRY(write_json(jobs, job, submit, launch));
     TRP_FAULT("job folder whole");
-    TROUPE_TRY(trp_path_make(&above, "%s/jobs", jobs->folder.text));
-    return trp_folder_sync(above.text);
+    return TROUPE_OK;
 }
 
 troupe_status trp_jobs_write_folder(const trp_jobs *jobs, const trp_entry *job,

@@ -49,7 +49,8 @@ troupe_status trp_jobs_request(const trp_jobs *jobs, const trp_row *row, trp_req
 
 // ---- jobs_folder.c
 
-// Writes all that a job is, the file job.json last. On failure nothing is left.
+// Writes all that a job is, the file job.json last. On failure nothing is left. That the folder
+// itself lasts is seen to once a turn, before the commit.
 troupe_status trp_jobs_write_folder(const trp_jobs *jobs, const trp_entry *job,
                                     const trp_wire_submit *submit, const trp_wire_launch *launch);
 // Reads a job from its folder. TROUPE_NOT_FOUND: it is not whole; TROUPE_CORRUPT,

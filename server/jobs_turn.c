@@ -463,8 +463,22 @@ static troupe_status grant_all(trp_jobs *jobs)
 
 // ---- storing
 
+// The folders of new jobs last, before the books name them.
+static troupe_status sync_folders(trp_jobs *jobs)
+{
+    trp_path path;
+    bool fresh = false;
+    for (trp_entry *at = jobs->changed; at != NULL && !fresh; at = at->next_changed)
+        fresh = at->fresh;
+    if (!fresh)
+        return TROUPE_OK;
+    TROUPE_TRY(trp_path_make(&path, "%s/jobs", jobs->folder.text));
+    return trp_folder_sync(path.text);
+}
+
 static troupe_status write_all(trp_jobs *jobs, bool settle)
 {
+    TROUPE_TRY(sync_folders(jobs));
     TROUPE_TRY(trp_books_begin(jobs->books));
     // A key that was given up may be another one's in the same turn.
     for (int fresh = 0; fresh <= 1; fresh++)
