@@ -29,6 +29,7 @@
 #include <troupe/queue.h>
 #include <troupe/channel.h>
 #include <troupe/supervise.h>
+#include <troupe/server.h>
 #include <troupe/train.h>
 #include <troupe/collective.h>
 #include <troupe/gradients.h>

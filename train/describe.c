@@ -15,6 +15,8 @@ typedef enum shape {
     OPEN,
     FLAG,
     CONSOLE,
+    SERVER,
+    PLAIN,   // A number, whatever it is.
     POINTER, // What it points to cannot be written.
 } shape;
 
@@ -58,6 +60,8 @@ static void put_option(trp_buffer *out, const option_row *row, const troupe_trai
                                         "TROUPE_OPEN_RESUME_OR_NEW"};
     static const char *const consoles[] = {"TROUPE_CONSOLE_AUTO", "TROUPE_CONSOLE_ON",
                                            "TROUPE_CONSOLE_OFF"};
+    static const char *const servers[] = {"TROUPE_SERVER_DEFAULT", "TROUPE_SERVER_AUTO",
+                                          "TROUPE_SERVER_NONE"};
     const void *field = (const char *)options + row->offset;
     bool hidden = row->shape == HIDDEN || row->shape == POINTER;
     bool points = row->shape == TEXT || hidden;
@@ -85,6 +89,10 @@ static void put_option(trp_buffer *out, const option_row *row, const troupe_trai
         put_word(out, whole, opens, 3);
     else if (row->shape == CONSOLE)
         put_word(out, whole, consoles, 3);
+    else if (row->shape == SERVER)
+        put_word(out, whole, servers, 3);
+    else if (row->shape == PLAIN)
+        trp_buffer_printf(out, "%d", whole);
     else if (row->shape == FLAG || hidden)
         trp_buffer_printf(out, row->shape == FLAG ? "true" : "...");
     else

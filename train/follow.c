@@ -16,6 +16,7 @@
 #include <train/handle.h>
 #include <train/report_event.h>
 #include <train/run_journal.h>
+#include <train/tail.h>
 #include <unistd.h>
 
 typedef struct item {
@@ -48,7 +49,8 @@ struct trp_follow {
     bool ended;       // The end is to be told once all else was.
     int64_t ended_ms; // Since when.
     bool abandoned, calling, over;
-    bool waits; // To be woken; else it looks again by itself.
+    troupe_job_state told; // Last.
+    bool waits;            // To be woken; else it looks again by itself.
     pthread_t thread;
 };
 
@@ -219,6 +221,7 @@ static void end_call(trp_follow *follow)
 // With the lock.
 static void tell_state(trp_follow *follow, troupe_job_state state)
 {
+    follow->told = state;
     if (follow->follower.state == NULL || !begin_call(follow))
         return;
     follow->follower.state(follow->follower.user, follow->job, state);
@@ -276,6 +279,12 @@ static void tell_first(trp_follow *follow)
 
 // ---- reading back
 
+static void tell_new_state(trp_follow *follow, troupe_job_state state)
+{
+    if (state != follow->told)
+        tell_state(follow, state);
+}
+
 TROUPE_STRUCT(journal_line, (troupe_text, event), (troupe_text, state), (int, report),
               (double, elapsed_s), (troupe_text, checkpoint), (int64_t, revision));
 
@@ -290,7 +299,9 @@ static troupe_status tell_line(trp_follow *follow, const char *text, size_t size
     if (line.event == NULL)
         return TROUPE_OK;
     if (strcmp(line.event, "state") == 0 && line.state != NULL) {
-        tell_state(follow, trp_run_journal_state_of(line.state));
+        tell_new_state(follow, trp_run_journal_state_of(line.state));
+    } else if (strcmp(line.event, "open") == 0) { // Of a train server's job: see tail.h.
+        tell_new_state(follow, trp_tail_reopened(follow->told));
     } else if (strcmp(line.event, "live") == 0) {
         tell_modified(follow, &(troupe_live_event){line.revision, line.report});
     } else if (strcmp(line.event, "report") == 0 || strcmp(line.event, "commit") == 0) {

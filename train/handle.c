@@ -2,6 +2,7 @@
 #include <actors/sched/scheduler.h>
 #include <fcntl.h>
 #include <runtime/base/clock.h>
+#include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/shm/process_table.h>
@@ -88,10 +89,12 @@ static void take_accepted(void *user, const trp_accepted *what)
 {
     troupe_job *handle = (troupe_job *)user;
     pthread_mutex_lock(&handle->lock);
-    const char *path_text = keep_text(handle, what->path);
-    const char *folder_text = keep_text(handle, what->folder);
-    handle->path = path_text ? path_text : "";
-    handle->folder = folder_text ? folder_text : "";
+    if (!handle->detached) { // Its path is known already, and read by others.
+        const char *path_text = keep_text(handle, what->path);
+        const char *folder_text = keep_text(handle, what->folder);
+        handle->path = path_text ? path_text : "";
+        handle->folder = folder_text ? folder_text : "";
+    }
     handle->reports = what->reports;
     handle->restarts = what->restarts;
     handle->ranks = what->ranks;
@@ -244,9 +247,30 @@ const trp_port_class trp_handle_port = {
 
 // ---- what a user asks of a job
 
-// Has what the user wishes now come true.
-static void tell_wishes(troupe_job *handle)
+// Asks the train server for something; what it does not store is warned of.
+static troupe_status tell_server(troupe_job *handle, trp_wire_wish_kind kind, int number,
+                                 const char *text)
 {
+    troupe_job_status now;
+    trp_wire_wish wish = {.wish = kind, .number = number, .text = text};
+    (troupe_job_status_get)(handle, &now, sizeof now);
+    return now.state == TROUPE_JOB_DONE ? TROUPE_OK : trp_detached_wish(handle, &wish);
+}
+
+// Has what the user wishes now come true.
+static void tell_wishes(troupe_job *handle, trp_wire_wish_kind kind)
+{
+    if (handle->detached) {
+        troupe_error kept;
+        trp_wishes wishes;
+        trp_error_hold(&kept);
+        give_wishes(handle, &wishes);
+        if (tell_server(handle, kind, wishes.kill, wishes.why) != TROUPE_OK)
+            trp_log(TRP_WARN, "what is asked of the run %s is not stored yet: %s", handle->path,
+                    troupe_last_error()->text);
+        trp_error_restore(&kept);
+        return;
+    }
     trp_job *line = trp_handle_line(handle);
     if (!line)
         return;
@@ -364,7 +388,7 @@ void troupe_job_stop(troupe_job *job)
     pthread_mutex_lock(&job->lock);
     job->wishes.stop = true;
     pthread_mutex_unlock(&job->lock);
-    tell_wishes(job);
+    tell_wishes(job, TRP_WISH_STOP);
 }
 
 void trp_handle_stop_next(troupe_job *handle)
@@ -387,7 +411,7 @@ void troupe_job_kill(troupe_job *job, troupe_status status, const char *why)
     }
     job->wishes.stop = true;
     pthread_mutex_unlock(&job->lock);
-    tell_wishes(job);
+    tell_wishes(job, TRP_WISH_KILL);
 }
 
 static void set_pause(troupe_job *job, bool pause)
@@ -397,7 +421,7 @@ static void set_pause(troupe_job *job, bool pause)
     pthread_mutex_lock(&job->lock);
     job->wishes.pause = pause;
     pthread_mutex_unlock(&job->lock);
-    tell_wishes(job);
+    tell_wishes(job, pause ? TRP_WISH_PAUSE : TRP_WISH_GO_ON);
 }
 
 void troupe_job_pause(troupe_job *job)
@@ -426,6 +450,8 @@ static troupe_status check_ranks(troupe_job *job, trp_job *line, int ranks)
 troupe_status troupe_job_resize(troupe_job *job, int ranks)
 {
     TRP_REQUIRE(job);
+    if (job->detached)
+        return tell_server(job, TRP_WISH_RANKS, ranks, NULL);
     trp_job *line = trp_handle_line(job);
     troupe_status status = line ? check_ranks(job, line, ranks) : TROUPE_OK;
     if (line)
@@ -435,13 +461,18 @@ troupe_status troupe_job_resize(troupe_job *job, int ranks)
     job->wishes.ranks = ranks;
     job->wishes.resizes++;
     pthread_mutex_unlock(&job->lock);
-    tell_wishes(job);
+    tell_wishes(job, TRP_WISH_RANKS);
     return TROUPE_OK;
 }
 
 // No handle is open any more: neither side keeps the other.
 static void let_go(troupe_job *handle)
 {
+    if (handle->detached) {
+        trp_detached_drop(handle);
+        trp_handle_release(handle);
+        return;
+    }
     pthread_mutex_lock(&handle->lock);
     trp_job *line = handle->line;
     handle->line = NULL;
@@ -449,6 +480,41 @@ static void let_go(troupe_job *handle)
     if (line)
         trp_job_release(line);
     trp_handle_release(handle);
+}
+
+// Ends the follower of a handle whose job goes on.
+static void end_followers(troupe_job *handle)
+{
+    bool own = trp_followers_is_caller(&handle->followers);
+    trp_followers_abandon(&handle->followers);
+    pthread_mutex_lock(&handle->lock);
+    trp_followers_end(&handle->followers);
+    pthread_mutex_unlock(&handle->lock);
+    if (!own)
+        trp_followers_await(&handle->followers);
+}
+
+troupe_status troupe_job_leave(troupe_job **job)
+{
+    TRP_REQUIRE(job);
+    TRP_REQUIRE(*job);
+    troupe_job *left = *job;
+    if (!left->detached)
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "troupe_job_leave: the run %s is one of this program, and ends with it: "
+                           "expected a job of a train server (.server)",
+                           left->path);
+    *job = NULL;
+    end_followers(left);
+    let_go(left);
+    return TROUPE_OK;
+}
+
+int64_t troupe_job_number(const troupe_job *job)
+{
+    if (TRP_IS_NULL(job) || !job->detached)
+        return 0;
+    return job->detached->job;
 }
 
 // Gives the job up from inside its own follower, which is not called again.
@@ -459,6 +525,8 @@ static bool close_in_own_call(troupe_job *handle)
         trp_followers_abandon(&handle->followers);
         trp_gate_end(handle->gate);
         troupe_job_stop(handle);
+        if (handle->detached)
+            end_followers(handle);
         let_go(handle);
     }
     return own;
@@ -477,13 +545,18 @@ static void await_files(troupe_job *job)
 
 void troupe_job_close(troupe_job **held)
 {
-    enum { GRACE_MS = 2000 };
+    enum { GRACE_MS = 2000, ANSWER_MS = 30000 };
     if (!held || !*held)
         return;
     troupe_job *job = *held;
     *held = NULL;
     if (!trp_keys_close(job)) // Others have it still.
         return;
+    if (job->detached && !trp_detached_is_last(job)) {
+        end_followers(job);
+        let_go(job);
+        return;
+    }
     if (close_in_own_call(job))
         return;
     // Another thread runs the process's actors meanwhile. Where too many wait already, this one
@@ -492,7 +565,10 @@ void troupe_job_close(troupe_job **held)
     troupe_job_stop(job);
     if (!await_done(job, GRACE_MS)) {
         troupe_job_kill(job, TROUPE_CANCELLED, "the job was closed while it ran");
-        (void)await_done(job, -1);
+        if (!await_done(job, job->detached ? ANSWER_MS : -1)) {
+            trp_log(TRP_WARN, "the run %s may go on: the train server does not end it", job->path);
+            end_followers(job);
+        }
     }
     trp_followers_await(&job->followers);
     trp_gate_await(job->gate);

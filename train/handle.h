@@ -12,6 +12,7 @@
 
 #include <pthread.h>
 #include <train/console.h>
+#include <train/detached.h>
 #include <train/followers.h>
 #include <train/gate.h>
 #include <train/job.h>
@@ -22,6 +23,7 @@ struct troupe_job {
     trp_job_spec spec;         // That was submitted.
     const char *path, *folder; // Of the run, and on the machine that runs it.
     trp_gate *gate;            // NULL: there is none.
+    trp_detached *detached;    // Of a train server's job; NULL: it is this process's.
     uint64_t incarnation;      // Of the process when it was submitted.
     int handles;               // Open ones. With the lock of keys.c, as is the next.
     struct troupe_job *keyed;  // The next one with a key.

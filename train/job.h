@@ -168,7 +168,7 @@ troupe_result *trp_job_result(trp_job *job);
 // What a job with these options holds. TROUPE_INVALID and TROUPE_TOO_LARGE name the option.
 troupe_status trp_train_options_gang(const troupe_train_options *options, trp_gang *gang);
 // Fills in the defaults and checks the options. TROUPE_INVALID and TROUPE_TOO_LARGE name the
-// option.
+// option. `gang` NULL: what this node has is not asked.
 troupe_status trp_train_options_complete(troupe_train_options *options,
                                          const troupe_trainer *trainer, trp_gang *gang);
 

@@ -1,6 +1,7 @@
 // keys.c: see train/keys.h.
 #include <pthread.h>
 #include <runtime/base/error.h>
+#include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
 #include <string.h>
 #include <train/keys.h>
@@ -78,17 +79,59 @@ bool trp_keys_close(troupe_job *handle)
     return last;
 }
 
-troupe_status troupe_job_find(const char *key, troupe_job **job)
+// Another handle on a job of this process.
+static troupe_status find_here(const char *key, troupe_job **job)
 {
-    TRP_REQUIRE(key);
-    TRP_REQUIRE(job);
     pthread_mutex_lock(&known.lock);
     troupe_job *found = named(key);
     if (found != NULL)
         found->handles++;
     pthread_mutex_unlock(&known.lock);
     if (found == NULL)
-        return troupe_fail(TROUPE_NOT_FOUND, "this driver has no job with the key '%s'", key);
+        return TROUPE_NOT_FOUND;
     *job = found;
     return TROUPE_OK;
+}
+
+static troupe_status find_there(const char *key, const troupe_follower *follower, troupe_job **job)
+{
+    troupe_job *made = trp_handle_create();
+    if (made == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a handle on the job '%s'", key);
+    troupe_status status = trp_detached_find(made, key, follower);
+    if (status == TROUPE_OK) {
+        *job = made;
+        return status;
+    }
+    trp_followers_abandon(&made->followers);
+    trp_followers_end(&made->followers);
+    trp_handle_release(made);
+    if (status == TROUPE_NOT_FOUND)
+        status = troupe_fail(status,
+                             "this driver has no job with the key '%s', nor has a train "
+                             "server (%s)",
+                             key, troupe_last_error()->text);
+    return status;
+}
+
+troupe_status troupe_job_follow(const char *key, const troupe_follower *follower, troupe_job **job)
+{
+    troupe_follower follows;
+    TRP_REQUIRE(key);
+    TRP_REQUIRE(job);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("a follower", follows, follower));
+    troupe_job *found;
+    if (find_here(key, &found) != TROUPE_OK)
+        return trp_error_settled(find_there(key, &follows, job));
+    troupe_status status = trp_followers_add(found, &follows);
+    if (status == TROUPE_OK)
+        *job = found;
+    else
+        troupe_job_close(&found);
+    return status;
+}
+
+troupe_status troupe_job_find(const char *key, troupe_job **job)
+{
+    return troupe_job_follow(key, NULL, job);
 }

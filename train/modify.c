@@ -26,6 +26,32 @@ static troupe_status pack(const troupe_trainer *trainer, const char *member, con
     return trp_live_pack_value(&members, which, value, packed);
 }
 
+// A train server takes it as JSON, as people give it.
+static troupe_status wish_of_server(const troupe_trainer *trainer, troupe_job *job,
+                                    const char *member, const void *value)
+{
+    trp_live live;
+    size_t which;
+    trp_buffer text = {0};
+    troupe_job_status now;
+    troupe_job_status_get(job, &now);
+    if (now.state == TROUPE_JOB_DONE)
+        return troupe_fail(TROUPE_STOPPED, "troupe_job_modify: the run %s has ended", job->path);
+    TROUPE_TRY(trp_live_open(&live, trainer));
+    troupe_status status = trp_live_find(trainer, &live.members, member, &which);
+    if (status == TROUPE_OK) {
+        trp_live_write_value(&live, which, value, &text);
+        trp_buffer_append(&text, "", 1);
+        trp_wire_wish wish = {
+            .wish = TRP_WISH_LIVE, .member = member, .value = (const char *)text.data};
+        status = text.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a value of .%s", member)
+                             : trp_detached_wish(job, &wish);
+    }
+    trp_buffer_free(&text);
+    trp_live_close(&live);
+    return status;
+}
+
 static troupe_status wish(troupe_job *job, const char *member, troupe_bytes value)
 {
     trp_job *line = trp_handle_line(job);
@@ -45,6 +71,8 @@ troupe_status troupe_job_modify_as(const troupe_trainer *trainer, troupe_job *jo
     TRP_REQUIRE(value);
     trp_buffer packed = {0};
     TROUPE_TRY(check_trainer(trainer, job));
+    if (job->detached)
+        return wish_of_server(trainer, job, member, value);
     troupe_status status = pack(trainer, member, value, &packed);
     if (status == TROUPE_OK)
         status = wish(job, member, (troupe_bytes){packed.data, packed.size});

@@ -17,6 +17,7 @@
 #include <train/job_live.h>
 #include <train/opening.h>
 #include <train/run_data.h>
+#include <train/run_job.h>
 #include <train/steps.h>
 #include <unistd.h>
 
@@ -92,22 +93,34 @@ static void clean_earlier(const char *run, const char *name)
 
 // ---- the folder
 
+troupe_status trp_run_claim(const troupe_train_options *options, trp_path *run, bool *made)
+{
+    const char *storage = options->storage ? trp_storage_local(options->storage) : NULL;
+    char *path = NULL;
+    *made = options->open == TROUPE_OPEN_NEW;
+    troupe_status status = *made ? trp_folder_claim(storage, options->name, &path)
+                                 : trp_folder_named(storage, options->name, false, &path);
+    if (status == TROUPE_NOT_FOUND && options->open == TROUPE_OPEN_RESUME_OR_NEW) {
+        *made = true;
+        status = trp_folder_named(storage, options->name, true, &path);
+    }
+    TROUPE_TRY(status);
+    status = trp_path_make(run, "%s", path);
+    trp_free(path);
+    if (options->open == TROUPE_OPEN_NEW && status == TROUPE_OK)
+        clean_earlier(run->text, options->name);
+    return status;
+}
+
 static troupe_status find_local(trp_job *job)
 {
-    const troupe_train_options *options = &job->options;
-    const char *storage = options->storage ? trp_storage_local(options->storage) : NULL;
-    char *run;
-    if (options->open == TROUPE_OPEN_NEW) {
-        TROUPE_TRY(trp_folder_claim(storage, options->name, &run));
-        clean_earlier(run, options->name);
-    } else {
-        TROUPE_TRY(trp_folder_named(storage, options->name,
-                                    options->open == TROUPE_OPEN_RESUME_OR_NEW, &run));
-    }
-    job->path = job->folder = keep_text(job, run);
-    trp_free(run);
-    return job->path != NULL ? TROUPE_OK
-                             : troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
+    trp_path run;
+    bool made;
+    TROUPE_TRY(trp_run_claim(&job->options, &run, &made));
+    job->path = job->folder = keep_text(job, run.text);
+    if (job->path == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
+    return trp_run_job_check(job->path, NULL);
 }
 
 // Takes the run of that path elsewhere; a new one only where nothing is: else TROUPE_EXISTS.
@@ -199,8 +212,8 @@ static troupe_status newest_checkpoint(const char *run, int64_t *newest)
 // What is not of a driver that died as it made a run.
 static void note_other(void *user, const char *child)
 {
-    static const char *const ours[] = {"alive",        "run.json.new", "journal.jsonl",
-                                       "checkpoints/", "log/",         "fetched/"};
+    static const char *const ours[] = {"alive",   "run.json.new", "journal.jsonl", "job",
+                                       "job.new", "checkpoints/", "log/",          "fetched/"};
     char *other = (char *)user;
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (strcmp(child, ours[i]) == 0)

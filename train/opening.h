@@ -4,6 +4,7 @@
 #define TRP_OPENING_H
 
 #include <train/alive.h>
+#include <train/file.h>
 #include <train/run_file.h>
 #include <train/run_journal.h>
 
@@ -21,6 +22,9 @@ typedef struct trp_opening {
     troupe_array_troupe_text data_keys; // That run.json has, in the job's arena; none: not known.
 } trp_opening;
 
+// Finds or makes a run's folder in local files, as the options say, which have a name. *made: it
+// was made for this. TROUPE_NOT_FOUND, TROUPE_EXISTS, TROUPE_IO, TROUPE_NO_SPACE, TROUPE_INVALID.
+troupe_status trp_run_claim(const troupe_train_options *options, trp_path *run, bool *made);
 // Finds or makes the job's folder and takes it for this driver. The job's options are those that
 // were given; of a run that goes on, those left out become the ones it was made with. Sets
 // job->path and job->opening.

@@ -78,6 +78,8 @@ static troupe_status keep_text(const char **text, trp_arena *arena)
 #define KEEP_OPEN(member)
 #define KEEP_FLAG(member)
 #define KEEP_CONSOLE(member)
+#define KEEP_SERVER(member)
+#define KEEP_PLAIN(member)
 #define KEEP_POINTER(member)
 #define KEEP_TEXT(member) TROUPE_TRY(keep_text(&options->member, arena));
 #define KEEP_HIDDEN(member) KEEP_TEXT(member)

@@ -12,8 +12,11 @@
 enum {
     RUN_NAME_MAX = 128,
     METRIC_NAME_MAX = 63,
+    PRIORITY_MAX = 1000,
     RANKS_TOGETHER_MAX = 128, // Each may wait on a thread of its own: half of those that may.
 };
+
+static const double START_AT_MAX = 1e11; // Some thousand years.
 
 static troupe_status check_name(const char *name)
 {
@@ -90,6 +93,18 @@ static troupe_status check_ranges(const troupe_train_options *o)
                            "option .console is %d: expected TROUPE_CONSOLE_ON or "
                            "TROUPE_CONSOLE_OFF",
                            (int)o->console);
+    if ((unsigned)o->server > TROUPE_SERVER_NONE)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .server is %d: expected TROUPE_SERVER_DEFAULT, "
+                           "TROUPE_SERVER_AUTO or TROUPE_SERVER_NONE",
+                           (int)o->server);
+    if (o->priority < -PRIORITY_MAX || o->priority > PRIORITY_MAX)
+        return troupe_fail(TROUPE_INVALID, "option .priority is %d: expected -%d to %d",
+                           o->priority, PRIORITY_MAX, PRIORITY_MAX);
+    if (!(o->start_at >= 0 && o->start_at <= START_AT_MAX))
+        return troupe_fail(TROUPE_INVALID,
+                           "option .start_at is %g: expected seconds since 1970 (Unix time)",
+                           o->start_at);
     if (o->storage && !*o->storage)
         return troupe_fail(TROUPE_INVALID, "option .storage is empty: expected a folder's path");
     return check_name(o->name);
@@ -177,7 +192,8 @@ troupe_status trp_train_options_complete(troupe_train_options *options,
         options->collective_timeout_ms = TRP_COLLECTIVE_TIMEOUT_MS;
     TROUPE_TRY(check_ranges(options));
     TROUPE_TRY(check_limit(options));
-    TROUPE_TRY(check_resources(options, gang));
+    if (gang)
+        TROUPE_TRY(check_resources(options, gang));
     TROUPE_TRY(check_env(options->env));
     TROUPE_TRY(check_key(options->key));
     return options->from ? check_from(options->from) : TROUPE_OK;

@@ -10,6 +10,10 @@
 #include <train/spec.h>
 #include <train/trainer.h>
 #include <unistd.h>
+// The code itself: a library more is five mappings more that each fork copies.
+#define XXH_INLINE_ALL
+#define XXH_NO_INLINE_HINTS 1 // Else it cannot be compiled for a debugger.
+#include <xxhash.h>
 
 enum { VERSION = 1 };
 
@@ -149,6 +153,29 @@ troupe_status trp_spec_config(const trp_job_spec *spec, const troupe_trainer *tr
 }
 
 // ---- comparing
+
+trp_packed_options trp_spec_identity(trp_packed_options options)
+{
+    options.storage = options.name = options.metadata = NULL;
+    options.open = options.console = options.server = options.priority = 0;
+    options.force = false;
+    options.start_at = 0;
+    return options;
+}
+
+troupe_status trp_spec_hash(const trp_job_spec *spec, trp_spec_hash_text *hash)
+{
+    trp_buffer packed = {0};
+    trp_job_spec same = *spec;
+    same.program = "";
+    same.options = trp_spec_identity(spec->options);
+    TROUPE_TRY(trp_spec_pack(&same, &packed));
+    XXH128_hash_t digest = XXH3_128bits(packed.data, packed.size);
+    trp_buffer_free(&packed);
+    snprintf(hash->text, sizeof hash->text, "%016llx%016llx", (unsigned long long)digest.high64,
+             (unsigned long long)digest.low64);
+    return TROUPE_OK;
+}
 
 static const char *named(trp_arena *arena, const char *of, trp_json name)
 {

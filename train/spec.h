@@ -46,6 +46,16 @@ const char *trp_spec_keep(trp_arena *arena, trp_buffer *text);
 troupe_status trp_spec_config(const trp_job_spec *spec, const troupe_trainer *trainer,
                               trp_arena *arena, const char **json);
 
+// Of two specs that are the same job for a train server, the same: not where and how the run is
+// kept, shown and begun, nor the program's path.
+typedef struct trp_spec_hash_text {
+    char text[33]; // In hexadecimal.
+} trp_spec_hash_text;
+// TROUPE_NO_MEMORY.
+troupe_status trp_spec_hash(const trp_job_spec *spec, trp_spec_hash_text *hash);
+// The options that count for that.
+trp_packed_options trp_spec_identity(trp_packed_options options);
+
 // The first member in which two specs differ, as ".ranks" or "config.rate", in the arena; NULL:
 // they are equal. A gate is no part of that: it decides for the job that it was given with.
 const char *trp_spec_differ(const trp_job_spec *one, const trp_job_spec *other,

@@ -140,6 +140,19 @@ static troupe_status submit_once(troupe_job **made, submission *asked)
     return status;
 }
 
+// Hands it to the one whose it is to be.
+static troupe_status submit_anywhere(troupe_job **made, submission *asked)
+{
+    trp_desk *desk;
+    TROUPE_TRY(trp_detached_choose(*made, asked->trainer, &desk));
+    if (desk == NULL)
+        return asked->options.key ? submit_once(made, asked) : submit_new(*made, asked);
+    troupe_status status = trp_detached_submit(*made, asked->trainer, &asked->follower, desk);
+    if (status != TROUPE_OK)
+        trp_desk_release(&desk);
+    return status;
+}
+
 troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config,
                                const troupe_follower *follower, troupe_job **job,
                                const troupe_train_options *how)
@@ -163,7 +176,7 @@ troupe_status troupe_submit_as(const troupe_trainer *trainer, const void *config
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a job of '%s'", trainer->name);
     troupe_status status = describe(made, &asked);
     if (status == TROUPE_OK)
-        status = asked.options.key ? submit_once(&made, &asked) : submit_new(made, &asked);
+        status = submit_anywhere(&made, &asked);
     trp_packed_free(&asked.packed);
     trp_packed_free(&asked.data);
     if (status == TROUPE_OK)

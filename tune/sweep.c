@@ -101,6 +101,8 @@ static troupe_status submit(running *run, int number)
         how.keep_metric = sweep->metric;
         how.keep_goal = sweep->how.goal;
     }
+    if (how.server == TROUPE_SERVER_DEFAULT) // The sweep decides here, and ends with this program.
+        how.server = TROUPE_SERVER_NONE;
     if (how.console == TROUPE_CONSOLE_AUTO) // The sweep is shown.
         how.console = TROUPE_CONSOLE_OFF;
     run->slots[number] = (slot){sweep->port, &run->events, number};

@@ -29,6 +29,7 @@
 #define TROUPE_TRAIN_H
 
 #include <troupe/actor.h>
+#include <troupe/server.h>
 #include <troupe/tensor.h>
 
 TROUPE_BEGIN_C
@@ -581,6 +582,9 @@ typedef struct troupe_train_options {
     // goes on with parts of ranks that the trainer does not divide anew, only groups of their
     // number are formed. Default: as many as .ranks.
     int min_ranks;
+    troupe_server_choice server; // Whose the job is (troupe/server.h); default: DEFAULT.
+    int priority;    // Of a server's job: a higher one goes first, -1000 to 1000; default 0.
+    double start_at; // Of a server's job: Unix time before which it waits; default: none.
     int unused_;
 } troupe_train_options;
 
@@ -747,12 +751,6 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_submit_as(const troupe_
     troupe_submit_as(&troupe_trainer_##loop, TROUPE_POINTER(const troupe_config_##loop, config),   \
                      (follower), (job),                                                            \
                      &(troupe_train_options){.size = sizeof(troupe_train_options), __VA_ARGS__})
-
-// Another handle on the job of this driver that was submitted with that .key. What is asked of any
-// handle is asked of the job, and troupe_job_close of one that is not the last one ends nothing.
-// TROUPE_NOT_FOUND: there is none, or its last handle was closed.
-TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_find(const char *key,
-                                                                  troupe_job **job);
 
 // Waits up to `timeout_ms` for the end of the job and sets *result, which the caller owns
 // (troupe_result_free). TROUPE_TIMED_OUT: the job has not ended; TROUPE_INVALID: called by the

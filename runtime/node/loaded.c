@@ -39,7 +39,7 @@ static bool is_program(const char *path)
 }
 
 // Where the library is installed: its command lies in ../bin.
-static bool beside_library(char *path, size_t size)
+static bool beside_library(const char *name, char *path, size_t size)
 {
     Dl_info about;
     char here[PATH_MAX];
@@ -52,18 +52,30 @@ static bool beside_library(char *path, size_t size)
         if (slash == NULL || slash == here)
             return false;
         *slash = '\0';
-        if (snprintf(path, size, "%s/bin/troupe", here) < (int)size && is_program(path))
+        if (snprintf(path, size, "%s/bin/%s", here, name) < (int)size && is_program(path))
             return true;
     }
     return false;
 }
 
-static bool on_path(char *path, size_t size)
+// As `troupe` itself has those that are installed with it.
+static bool beside_program(const char *name, char *path, size_t size)
+{
+    char here[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", here, sizeof here - 1);
+    here[length > 0 ? length : 0] = '\0';
+    char *slash = strrchr(here, '/');
+    return slash != NULL &&
+           snprintf(path, size, "%.*s/%s", (int)(slash - here), here, name) < (int)size &&
+           is_program(path);
+}
+
+static bool on_path(const char *name, char *path, size_t size)
 {
     const char *at = getenv("PATH");
     while (at != NULL && *at != '\0') {
         int length = (int)strcspn(at, ":");
-        if (length > 0 && snprintf(path, size, "%.*s/troupe", length, at) < (int)size &&
+        if (length > 0 && snprintf(path, size, "%.*s/%s", length, at, name) < (int)size &&
             is_program(path))
             return true;
         at += length + (at[length] == ':');
@@ -82,11 +94,28 @@ static troupe_status find_command(char *path, size_t size)
                            "program troupe",
                            named);
     }
-    if (beside_library(path, size) || on_path(path, size))
+    if (beside_library("troupe", path, size) || on_path("troupe", path, size))
         return TROUPE_OK;
     return troupe_fail(TROUPE_NOT_FOUND,
                        ".worker_library of troupe_start needs the program troupe, which is neither "
                        "beside the library nor in PATH: name it in the variable TROUPE_COMMAND");
+}
+
+troupe_status trp_command_find(const char *name, char *path, size_t size)
+{
+    const char *named = getenv("TROUPE_COMMAND");
+    const char *slash = named != NULL ? strrchr(named, '/') : NULL;
+    bool found = false;
+    if (slash != NULL)
+        found = snprintf(path, size, "%.*s/%s", (int)(slash - named), named, name) < (int)size &&
+                is_program(path);
+    if (found || beside_program(name, path, size) || beside_library(name, path, size) ||
+        on_path(name, path, size))
+        return TROUPE_OK;
+    return troupe_fail(TROUPE_NOT_FOUND,
+                       "the program %s is neither beside the one that TROUPE_COMMAND names, nor "
+                       "beside this program or the library, nor in PATH",
+                       name);
 }
 
 // A name without a slash is the dynamic loader's to find.

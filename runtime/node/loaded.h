@@ -13,6 +13,11 @@ typedef struct trp_loaded_command {
     char *argv[5];
 } trp_loaded_command;
 
+// Finds the program of that name, "troupe" or one that is installed with it: beside the program
+// that the variable TROUPE_COMMAND names, else in bin beside the library, else in PATH.
+// TROUPE_NOT_FOUND.
+troupe_status trp_command_find(const char *name, char *path, size_t size);
+
 // In the driver: finds the command and the library, and writes the options into the run folder.
 // INVALID: there is no such library; NOT_FOUND: there is no command `troupe`; IO.
 troupe_status trp_loaded_prepare(const troupe_options *options, const char *folder,

@@ -543,8 +543,8 @@ troupe_status troupe_start_with(int argc, char **argv, const troupe_options *how
     if (status == TROUPE_OK && driver.starts == 0 && trp_self.options.handle_signals &&
         (status = trp_signals_on(stop_by_signal, trp_self.options.stop_timeout_ms)) != TROUPE_OK)
         stop_driver();
-    if (status == TROUPE_OK)
-        driver.starts++;
+    if (status == TROUPE_OK && driver.starts++ == 0)
+        trp_self.starts++;
     pthread_mutex_unlock(&driver.lock);
     return status;
 }

@@ -22,6 +22,11 @@ static struct {
     _Atomic uint32_t inside;
 } gate;
 
+uint32_t trp_process_starts(void)
+{
+    return trp_self.starts;
+}
+
 bool trp_process_running(void)
 {
     return trp_self.running && !trp_self.forked;

@@ -22,6 +22,7 @@ typedef struct trp_identity {
     troupe_options options;    // Complete: no field is a default any more.
     uint32_t workers_max;      // So many fit into the limit of descriptors.
     _Atomic bool running;      // Between a successful start and the last stop.
+    uint32_t starts;           // How often this process has become a driver.
     int64_t stop_until_ns;     // Set by trp_stop_time_begin.
     _Atomic bool ending;       // Told to end.
     _Atomic bool runtime_lost; // The keeper has died.
@@ -59,6 +60,7 @@ static inline bool trp_listens(void)
 // ---- who this process is
 
 bool trp_process_running(void); // Started, and not a fork() of a started process.
+uint32_t trp_process_starts(void); // How often, as a driver.
 // TROUPE_OK, or TROUPE_NOT_STARTED / TROUPE_UNSUPPORTED (forked child) / TROUPE_RUNTIME_LOST (the
 // keeper or node process has died) with a sentence.
 troupe_status trp_process_check(void);

@@ -654,6 +654,12 @@ static void give_nothing_for_a_job(void)
     troupe_job *job;
     REFUSED(troupe_job_find, (NULL, &job), "key");
     REFUSED(troupe_job_find, ("", NULL), "job");
+    REFUSED(troupe_job_follow, (NULL, NULL, &job), "key");
+    REFUSED(troupe_job_follow, ("", NULL, NULL), "job");
+    job = NULL;
+    REFUSED(troupe_job_leave, (NULL), "job");
+    REFUSED(troupe_job_leave, (&job), "*job");
+    HARMLESS(troupe_job_number, (NULL));
     HARMLESS(troupe_job_pause, (NULL));
     HARMLESS(troupe_job_go_on, (NULL));
     REFUSED(troupe_job_resize, (NULL, 1), "job");

@@ -354,6 +354,9 @@ static void test_training(void **state)
     expect(TRAIN(.expected_reports = -1), ".expected_reports");
     expect(TRAIN(.min_ranks = -1), ".min_ranks");
     expect(TRAIN(.min_ranks = 2), ".min_ranks");
+    expect(TRAIN(.server = (troupe_server_choice)3), ".server");
+    assert_int_equal(TRAIN(.priority = 1), TROUPE_UNSUPPORTED); // Without a server.
+    assert_int_equal(TRAIN(.start_at = 1e9), TROUPE_UNSUPPORTED);
     expect(TRAIN(.ranks_per_process = -1), ".ranks_per_process");
     expect(TRAIN(.open = (troupe_open)3), ".open");
     expect(TRAIN(.metadata = "[1]"), ".metadata");

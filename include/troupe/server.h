@@ -1,0 +1,62 @@
+// server.h: jobs that outlive their program: a train server of the user queues them, gives them
+// what they need, and starts each in a process of its own, which is the submitter's program run
+// once more. The same functions as for jobs of the program itself (train.h) follow, stop, pause,
+// resize, modify and await them.
+//
+//     troupe server start                                          from the shell, once
+//     TROUPE_TRY(troupe_submit(fit, &config, NULL, &job, .key = "night",
+//                              .server = TROUPE_SERVER_AUTO));     in a program
+//     TROUPE_TRY(troupe_job_leave(&job));                          it goes on
+//     TROUPE_TRY(troupe_job_find("night", &job));                  later, in any program
+//
+// For such a job main runs again, with the arguments, folder and environment that the program had,
+// up to its first troupe_start, which does the job and does not return. What main does before that
+// is done once more for each job.
+#ifndef TROUPE_SERVER_H
+#define TROUPE_SERVER_H
+
+#include <troupe/wire.h>
+
+TROUPE_BEGIN_C
+
+// Whose a job is: option .server of troupe_submit and troupe_train. A server takes jobs of
+// trainers that are part of the program itself, submitted after its first troupe_start, without
+// references in their config or data, and without a gate; runs are kept in local files. What it
+// cannot take is refused with TROUPE_UNSUPPORTED, and a sentence that says why.
+typedef enum troupe_server_choice {
+    // As the variable TROUPE_SERVER says: "none", "auto", or the state folder of a server that has
+    // to run. Without it: of a train server of this user, if one runs and can take the job; else of
+    // this program.
+    TROUPE_SERVER_DEFAULT,
+    TROUPE_SERVER_AUTO, // Of the train server of this user, which is started if none runs.
+    TROUPE_SERVER_NONE, // Of this program: it ends with it.
+} troupe_server_choice;
+
+struct troupe_job;
+
+// Gives up the handle on a job of a train server, which goes on; so does the death of the program.
+// Its follower is not called any more when this returns (called by it: after that call). *job
+// becomes NULL. TROUPE_UNSUPPORTED: it is a job of this program, which would end with its last
+// handle; it stays open. troupe_job_close stops such a job as any other, where no other handle of
+// this program is open on it.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_leave(struct troupe_job **job);
+
+// Another handle on the job of this program that was submitted with that .key; else one on the job
+// of the train server, running, waiting or ended, which may be another program's. Such a server is
+// looked for as TROUPE_SERVER_DEFAULT says. What is asked of any handle is asked of the job, and
+// troupe_job_close of one that is not the last one ends nothing. TROUPE_NOT_FOUND: there is none,
+// or its last handle was closed; TROUPE_IO, TROUPE_NO_MEMORY.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_job_find(const char *key,
+                                                                  struct troupe_job **job);
+// The same with a follower (NULL: none), which is told all that the job has done, from its
+// beginning. It is copied. Also TROUPE_INVALID.
+struct troupe_follower;
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_job_follow(const char *key, const struct troupe_follower *follower, struct troupe_job **job);
+
+// The number of a job of a train server, as `troupe jobs` shows it; 0: it is one of this program.
+TROUPE_EXPERIMENTAL int64_t troupe_job_number(const struct troupe_job *job);
+
+TROUPE_END_C
+
+#endif

@@ -1,0 +1,37 @@
+// detached.h: jobs of a train server as their handles have them: submitting, finding, what is asked
+// of them, letting them go. The way of a job here is what `line` is to one of this process.
+#ifndef TRP_DETACHED_H
+#define TRP_DETACHED_H
+
+#include <train/desk.h>
+
+// What a handle has of its job there.
+typedef struct trp_detached {
+    trp_desk *desk; // Held.
+    trp_desk_job *watched;
+    int64_t job;
+} trp_detached;
+
+// Whose the job is to be that the handle describes: *desk is the server's, held; NULL: this
+// process's. TROUPE_UNSUPPORTED: a server is asked for, and cannot take the job; or something is
+// asked for that only a server does; errors of trp_server_choose, _start and trp_desk_open.
+troupe_status trp_detached_choose(const troupe_job *handle, const troupe_trainer *trainer,
+                                  trp_desk **desk);
+// Submits it, and has the handle follow it. Errors as those of troupe_submit; TROUPE_TIMED_OUT: the
+// server does not answer, and may have taken it.
+troupe_status trp_detached_submit(troupe_job *handle, const troupe_trainer *trainer,
+                                  const troupe_follower *follower, trp_desk *desk);
+// The handle, which is new, becomes one on the job with that key. TROUPE_NOT_FOUND.
+troupe_status trp_detached_find(troupe_job *handle, const char *key,
+                                const troupe_follower *follower);
+
+// Asks for something, and waits for a moment that it is stored: it is asked for until then, also
+// afterwards. `of` says what, but for the job. TROUPE_TIMED_OUT: there is no server now; or what it
+// answers.
+troupe_status trp_detached_wish(troupe_job *handle, const trp_wire_wish *of);
+// Whether no other handle of this process is on the job.
+bool trp_detached_is_last(const troupe_job *handle);
+// Tells the handle nothing more, and gives up what it has. Not twice.
+void trp_detached_drop(troupe_job *handle);
+
+#endif
