@@ -9,8 +9,8 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"gateway", program_gateway}, {"jobs", program_jobs}, {"modify", program_modify},
-    {"server", program_server},   {"stop", program_stop},
+    {"gateway", program_gateway}, {"jobs", program_jobs},     {"logs", program_logs},
+    {"modify", program_modify},   {"server", program_server}, {"stop", program_stop},
 };
 enum { COUNT = sizeof commands / sizeof *commands };
 

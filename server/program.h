@@ -12,5 +12,6 @@ int program_link(int argc, char **argv); // `server link`
 int program_jobs(int argc, char **argv);
 int program_stop(int argc, char **argv);
 int program_modify(int argc, char **argv);
+int program_logs(int argc, char **argv);
 
 #endif

@@ -1,4 +1,5 @@
-// train.c: `troupe train`: a run whose ranks are a program, from the shell.
+// train.c: `troupe train` and `troupe submit`: a run whose ranks are a program, from the shell: of
+// this process, or as a job of the train server, which runs the same command line once more for it.
 #include "troupe.h"
 
 #include <ctype.h>
@@ -9,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -20,16 +22,32 @@ typedef struct settings {
     char name[NAME_MAX_BYTES + 1];
     char env[ENV_MAX]; // Lines.
     char metric[64];
+    bool submits, follows, json; // Of `troupe submit`.
 } settings;
 
-static void usage(FILE *out)
+static const char *command = "troupe train";
+
+static void usage(FILE *out, bool submits)
 {
+    if (submits)
+        fprintf(
+            out,
+            "usage: troupe submit [OPTION...] [--] PROGRAM [ARGUMENT...]\n\n"
+            "Gives a training run, as of troupe-train(1), to the train server of this user,\n"
+            "which is started if none runs, and prints the job's number and the run's folder.\n\n"
+            "      --key TEXT          submitting the same again is the same job\n"
+            "      --priority N        jobs of a higher one go first (default 0)\n"
+            "      --start-at TIME     not before: seconds since 1970, or +30m, +12h\n"
+            "      --follow            wait for its end; Ctrl-C leaves it alone\n"
+            "      --json              print an object {\"job\", \"key\", \"run\"}\n");
+    else
+        fprintf(out,
+                "usage: troupe train [OPTION...] [--] PROGRAM [ARGUMENT...]\n\n"
+                "Runs a program on each rank of a training run, as PyTorch's torchrun does, with\n"
+                "reports, checkpoints and restarts: troupe-train(1) says what it finds in its\n"
+                "environment. Ctrl-C stops the run in order, a second one ends it at once.\n\n");
     fprintf(
         out,
-        "usage: troupe train [OPTION...] [--] PROGRAM [ARGUMENT...]\n\n"
-        "Runs a program on each rank of a training run, as PyTorch's torchrun does, with\n"
-        "reports, checkpoints and restarts: troupe-train(1) says what it finds in its\n"
-        "environment. Ctrl-C stops the run in order, a second one ends it at once.\n\n"
         "  -n, --ranks N           processes (default 1)\n"
         "      --min-ranks N       begin with so many where there is no room for more\n"
         "      --name NAME         of the run's folder (default: of the program or script)\n"
@@ -58,7 +76,7 @@ static void usage(FILE *out)
 
 static bool complain(const char *option, const char *given, const char *expected)
 {
-    fprintf(stderr, "troupe train: --%s is \"%s\", expected %s\n", option, given, expected);
+    fprintf(stderr, "%s: --%s is \"%s\", expected %s\n", command, option, given, expected);
     return false;
 }
 
@@ -140,9 +158,21 @@ enum {
     CONFIG,
     ENVIRONMENT,
     FOLDER,
+    KEY,
+    PRIORITY,
+    START_AT,
+    FOLLOW,
+    JSON,
 };
 
+// Those of `troupe submit` alone, and then those of both.
+enum { SUBMITS_OPTIONS = 5 };
 static const struct option options[] = {
+    {"key", required_argument, NULL, KEY},
+    {"priority", required_argument, NULL, PRIORITY},
+    {"start-at", required_argument, NULL, START_AT},
+    {"follow", no_argument, NULL, FOLLOW},
+    {"json", no_argument, NULL, JSON},
     {"ranks", required_argument, NULL, 'n'},
     {"min-ranks", required_argument, NULL, MIN_RANKS},
     {"name", required_argument, NULL, NAME},
@@ -166,6 +196,38 @@ static const struct option options[] = {
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
 };
+
+// Unix time, or a time from now on.
+static bool read_start(const char *given, double *unix_s)
+{
+    struct timespec now;
+    if (given[0] != '+')
+        return read_real("start-at", given, unix_s);
+    if (!read_time("start-at", given + 1, unix_s))
+        return false;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    *unix_s += (double)now.tv_sec;
+    return true;
+}
+
+static bool take_of_submit(settings *is, int option, const char *given)
+{
+    switch (option) {
+    case KEY:
+        is->run.key = given;
+        return true;
+    case PRIORITY:
+        return read_whole("priority", given, -1000, &is->run.priority);
+    case START_AT:
+        return read_start(given, &is->run.start_at);
+    case FOLLOW:
+        is->follows = true;
+        return true;
+    default:
+        is->json = true;
+        return true;
+    }
+}
 
 // Options with a number.
 static bool take_number(settings *is, int option, const char *given)
@@ -232,7 +294,7 @@ static bool take(settings *is, int option, const char *given)
         is->run.console = TROUPE_CONSOLE_OFF;
         return true;
     default:
-        return take_number(is, option, given);
+        return option >= KEY ? take_of_submit(is, option, given) : take_number(is, option, given);
     }
 }
 
@@ -259,13 +321,17 @@ static void name_run(settings *is)
 }
 
 // False: *ends is what the command ends with.
-static bool read_options(int argc, char **argv, settings *is, int *ends)
+static bool read_options(int argc, char **argv, bool submits, settings *is, int *ends)
 {
-    *is = (settings){.run = {.size = sizeof is->run, .console = TROUPE_CONSOLE_ON}};
+    const struct option *own = submits ? options : options + SUBMITS_OPTIONS;
+    *is = (settings){.run = {.size = sizeof is->run,
+                             .console = submits ? TROUPE_CONSOLE_OFF : TROUPE_CONSOLE_ON,
+                             .server = submits ? TROUPE_SERVER_AUTO : TROUPE_SERVER_NONE},
+                     .submits = submits};
     *ends = TOOL_MISUSED;
-    for (int option; (option = getopt_long(argc, argv, "+n:qh", options, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, "+n:qh", own, NULL)) != -1;) {
         if (option == 'h' || option == '?') {
-            usage(option == 'h' ? stdout : stderr);
+            usage(option == 'h' ? stdout : stderr, submits);
             *ends = option == 'h' ? TOOL_DONE : TOOL_MISUSED;
             return false;
         }
@@ -273,8 +339,8 @@ static bool read_options(int argc, char **argv, settings *is, int *ends)
             return false;
     }
     if (optind == argc) {
-        fprintf(stderr, "troupe train: there is no program\n");
-        usage(stderr);
+        fprintf(stderr, "%s: there is no program\n", command);
+        usage(stderr, submits);
         return false;
     }
     is->program.arguments =
@@ -336,7 +402,7 @@ static troupe_status follow(troupe_job *job, troupe_result **result)
 
 static int complain_of(const char *why)
 {
-    fprintf(stderr, "troupe train: %s\n", why);
+    fprintf(stderr, "%s: %s\n", command, why);
     return TOOL_FAILED;
 }
 
@@ -354,8 +420,8 @@ static int complain_of_run(const settings *is, const troupe_result *result)
 {
     const char *why = troupe_result_error(result);
     const char *advice = strstr(why, "; the run is at ");
-    fprintf(stderr, "troupe train: %.*s\n", (int)(advice ? advice - why : (long)strlen(why)), why);
-    fprintf(stderr, "troupe train: the run is at %s", troupe_result_path(result));
+    fprintf(stderr, "%s: %.*s\n", command, (int)(advice ? advice - why : (long)strlen(why)), why);
+    fprintf(stderr, "%s: the run is at %s", command, troupe_result_path(result));
     say_way_on(is, result);
     return TOOL_FAILED;
 }
@@ -366,7 +432,7 @@ static int end_of(const settings *is, const troupe_result *result)
         return complain_of_run(is, result);
     if (!troupe_result_stopped(result))
         return TOOL_DONE;
-    fprintf(stderr, "troupe train: the run was stopped after report %d",
+    fprintf(stderr, "%s: the run was stopped after report %d", command,
             troupe_result_reports(result));
     say_way_on(is, result);
     return TOOL_STOPPED;
@@ -378,7 +444,7 @@ int tool_train(int argc, char **argv)
     troupe_job *job;
     troupe_result *result = NULL;
     int ends;
-    if (!read_options(argc, argv, &is, &ends))
+    if (!read_options(argc, argv, false, &is, &ends))
         return ends;
     if (troupe_start(0, NULL) != TROUPE_OK)
         return complain_of(troupe_last_error()->text);
@@ -397,5 +463,65 @@ int tool_train(int argc, char **argv)
     (void)troupe_stop();
     if (first_signal != 0 && ends != TOOL_DONE)
         end_by(first_signal);
+    return ends;
+}
+
+// ---- a job of the train server
+
+static void say_job(const settings *is, const troupe_job *job)
+{
+    long long number = (long long)troupe_job_number(job);
+    if (!is->json) {
+        printf("job %lld%s%s: %s\n", number, is->run.key ? ", key " : "",
+               is->run.key ? is->run.key : "", troupe_job_path(job));
+        return;
+    }
+    printf("{\"job\": %lld, ", number);
+    tool_print_quoted("key", is->run.key);
+    printf(", ");
+    tool_print_quoted("run", troupe_job_path(job));
+    printf("}\n");
+}
+
+// Waits for its end, or until a signal ends that.
+static int await_end(const settings *is, troupe_job *job)
+{
+    troupe_result *result = NULL;
+    troupe_status status = TROUPE_TIMED_OUT;
+    while (status == TROUPE_TIMED_OUT && signal_count == 0)
+        status = troupe_job_wait(job, LOOK_MS, &result);
+    if (status == TROUPE_TIMED_OUT) {
+        fprintf(stderr, "troupe submit: job %lld goes on (troupe stop %lld ends it)\n",
+                (long long)troupe_job_number(job), (long long)troupe_job_number(job));
+        return TOOL_STOPPED;
+    }
+    int ends = status == TROUPE_OK ? end_of(is, result) : complain_of(troupe_last_error()->text);
+    troupe_result_free(&result);
+    return ends;
+}
+
+int tool_submit(int argc, char **argv)
+{
+    settings is;
+    troupe_job *job;
+    int ends;
+    command = "troupe submit";
+    if (!read_options(argc, argv, true, &is, &ends))
+        return ends;
+    if (troupe_start(0, NULL) != TROUPE_OK) // Where the server has started it, it does the job.
+        return complain_of(troupe_last_error()->text);
+    if (troupe_submit_as(&troupe_trainer_troupe_process, &is.program, NULL, &job, &is.run) !=
+        TROUPE_OK) {
+        ends = complain_of(troupe_last_error()->text);
+        (void)troupe_stop();
+        return ends;
+    }
+    watch_signals();
+    say_job(&is, job);
+    (void)fflush(stdout);
+    ends = is.follows ? await_end(&is, job) : TOOL_DONE;
+    if (troupe_job_leave(&job) != TROUPE_OK)
+        ends = complain_of(troupe_last_error()->text);
+    (void)troupe_stop();
     return ends;
 }

@@ -16,6 +16,7 @@ static const subcommand subcommands[] = {
     {"actors", "the actors of a node, and what they do", tool_actors},
     {"jobs", "the jobs of the train server: what they do, or why they wait", tool_pass},
     {"keys", "makes a cluster's keys; reads and writes certificates of CZMQ", tool_keys},
+    {"logs", "what the ranks of a job of the train server have printed", tool_pass},
     {"memory", "the objects in a node's store, and the processes that hold them", tool_memory},
     {"models", "a repository of models: versions, aliases, export and import", tool_models},
     {"modify", "changes a job of the train server: priority, ranks, live values", tool_pass},
@@ -23,6 +24,7 @@ static const subcommand subcommands[] = {
     {"report", "a run as an HTML page: its metrics, restarts and checkpoints", tool_report},
     {"server", "the train server of this user: start, stop, status, gc", tool_pass},
     {"stop", "has jobs of the train server end", tool_pass},
+    {"submit", "gives a training run of a program to the train server", tool_submit},
     {"train", "runs a program on each rank of a training run, as torchrun does", tool_train},
     {"worker", "becomes a worker of a node (run by nodes alone)", tool_worker},
 };

@@ -16,6 +16,7 @@ int tool_models(int argc, char **argv);
 int tool_pass(int argc, char **argv);
 int tool_predict(int argc, char **argv);
 int tool_report(int argc, char **argv);
+int tool_submit(int argc, char **argv);
 int tool_train(int argc, char **argv);
 int tool_worker(int argc, char **argv);
 

@@ -86,8 +86,8 @@ troupe_status trp_run_job_check(const char *run, const char *submission)
     troupe_status status = trp_run_job_read(run, &arena, &job);
     if (status == TROUPE_NOT_FOUND)
         status = TROUPE_OK;
-    else if (status == TROUPE_OK && (submission == NULL || strcmp(submission, job.submission) != 0) &&
-             !has_ended(&job))
+    else if (status == TROUPE_OK &&
+             (submission == NULL || strcmp(submission, job.submission) != 0) && !has_ended(&job))
         status = troupe_fail(TROUPE_BUSY,
                              "the run %s is of job %" PRId64 " of the train server of %s, which "
                              "has not ended: stop that, or remove the file 'job' there",

@@ -19,8 +19,8 @@ troupe_status trp_run_job_write(const char *run, const trp_run_job *job);
 // claimed for a job that there is already.
 void trp_run_job_withdraw(const char *run, const char *submission);
 
-// That the run may be opened by who does the job of that submission (NULL: of none). TROUPE_BUSY: it
-// is of another job, which has not ended.
+// That the run may be opened by who does the job of that submission (NULL: of none). TROUPE_BUSY:
+// it is of another job, which has not ended.
 troupe_status trp_run_job_check(const char *run, const char *submission);
 
 #endif

@@ -59,7 +59,7 @@ static inline bool trp_listens(void)
 
 // ---- who this process is
 
-bool trp_process_running(void); // Started, and not a fork() of a started process.
+bool trp_process_running(void);    // Started, and not a fork() of a started process.
 uint32_t trp_process_starts(void); // How often, as a driver.
 // TROUPE_OK, or TROUPE_NOT_STARTED / TROUPE_UNSUPPORTED (forked child) / TROUPE_RUNTIME_LOST (the
 // keeper or node process has died) with a sentence.
