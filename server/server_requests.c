@@ -168,6 +168,14 @@ static void run(trp_server *server, trp_client *client, const trp_wire_frame *fr
     trp_entry *job = NULL;
     troupe_status status = trp_jobs_greet(server->jobs, runner, client->process, &job);
     trp_job_link *link = job != NULL ? trp_server_link(job) : NULL;
+    if (status == TROUPE_OK && link == NULL) {
+        trp_jobs_lost_touch(server->jobs, job);
+        status = troupe_fail(TROUPE_NO_MEMORY, "the train server has no memory left");
+    }
+    if (status != TROUPE_OK && status != TROUPE_STOPPED && status != TROUPE_NOT_FOUND) {
+        trp_client_fail(server, client, status, troupe_last_error()->text); // It comes again.
+        return;
+    }
     if (link != NULL) {
         if (client->runs != NULL)
             ((trp_job_link *)client->runs->user)->runner = NULL;

@@ -272,7 +272,8 @@ static void test_no_more_is_given_than_there_is(void **state)
     }
     _Atomic int *slots = nap_slots(it.storage);
     assert_int_equal(slots[0], 0);
-    assert_int_equal(slots[1], CPUS); // And as much as that.
+    assert_true(slots[1] <= CPUS);
+    assert_true(slots[1] > 2); // More than one at a time, all the same.
     assert_books_are_as_folders(&it, CLIENTS * JOBS);
     site_close(&it);
 }
