@@ -176,9 +176,11 @@ static troupe_status start_daemon(const trp_http_how *how, trp_http_server *serv
     if (server->daemon)
         return TROUPE_OK;
     (void)close(listener);
+    if (encrypted)
+        return troupe_fail(TROUPE_INVALID, "libmicrohttpd does not take that certificate and key: "
+                                           "expected PEM, and that they belong together");
     errno = error;
-    return trp_fail_errno(TROUPE_IO, "libmicrohttpd cannot serve at port %u%s", server->port,
-                          encrypted ? ", with that certificate and key" : "");
+    return trp_fail_errno(TROUPE_IO, "libmicrohttpd cannot serve at port %u", server->port);
 }
 
 static void name_hosts(const trp_http_how *how, trp_http_server *server)

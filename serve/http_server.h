@@ -93,8 +93,8 @@ typedef struct trp_http_how {
     const trp_http_pair *headers;  // Of each reply; NULL: none.
 } trp_http_how;
 
-// Starts to listen. TROUPE_UNSUPPORTED: there is no libmicrohttpd; TROUPE_IO: the port is taken, or
-// the certificate is none.
+// Starts to listen. TROUPE_UNSUPPORTED: there is no libmicrohttpd; TROUPE_IO: the port is taken;
+// TROUPE_INVALID: the certificate or the key is none.
 troupe_status trp_http_server_start(const trp_http_how *how, trp_http_server **server);
 // Ends it, and clears *server; harmless on NULL. No exchange may be suspended.
 void trp_http_server_stop(trp_http_server **server);
