@@ -1,9 +1,12 @@
 // accept.c: taking on a job: from the bytes of its spec to a place in the queue.
 #include <runtime/base/error.h>
+#include <runtime/base/log.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
+#include <string.h>
 #include <train/capability.h>
 #include <train/data.h>
+#include <train/job_live.h>
 #include <train/live.h>
 #include <train/server.h>
 
@@ -22,11 +25,65 @@ static troupe_status take_data(trp_job *job, const troupe_ref *refs)
                            spec->data_ref_count);
 }
 
-static troupe_status open_run(trp_job *job, troupe_bytes packed, const troupe_ref *refs)
+static const char *keep(trp_job *job, const char *text, size_t length)
+{
+    char *copy = trp_arena_alloc(&job->arena, length + 1);
+    if (copy != NULL) {
+        memcpy(copy, text, length);
+        copy[length] = '\0';
+    }
+    return copy;
+}
+
+// Options that the train server has a say in.
+static troupe_status take_terms(trp_job *job, const trp_job_terms *terms)
+{
+    troupe_train_options *options = &job->options;
+    const char *name = strrchr(terms->run, '/');
+    if (name == NULL || name[1] == '\0')
+        return troupe_fail(TROUPE_INVALID, "the folder of a run is '%s': expected its whole path",
+                           terms->run);
+    options->storage = keep(job, terms->run, name > terms->run ? (size_t)(name - terms->run) : 1);
+    options->name = keep(job, name + 1, strlen(name + 1));
+    job->submission = keep(job, terms->submission, strlen(terms->submission));
+    if (options->storage == NULL || options->name == NULL || job->submission == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the folder of a run");
+    if (options->open == TROUPE_OPEN_NEW)
+        options->open = TROUPE_OPEN_RESUME_OR_NEW; // Its client has made the folder.
+    options->console = TROUPE_CONSOLE_OFF;
+    options->restarts = terms->restarts < 0    ? TROUPE_FOREVER
+                        : terms->restarts == 0 ? TROUPE_NONE
+                                               : terms->restarts;
+    if (terms->ranks > 0)
+        options->ranks = terms->ranks;
+    job->resizes = terms->resizes;
+    if (options->time_limit_s > 0) {
+        static const double least_s = 0.001; // 0 is none.
+        double left_s = options->time_limit_s - terms->spent_s;
+        options->time_limit_s = left_s > least_s ? left_s : least_s;
+    }
+    return TROUPE_OK;
+}
+
+// A value that cannot be set is not the end of the job: it was wished while there was nobody to
+// refuse it.
+static void take_live(trp_job *job, const trp_job_terms *terms)
+{
+    for (size_t i = 0; i < terms->live.count; i++) {
+        const trp_wire_live *live = &terms->live.items[i];
+        if (trp_job_modify_json(job, live->member, live->value, live->revision) != TROUPE_OK)
+            trp_log(TRP_WARN, "%s", troupe_last_error()->text);
+    }
+}
+
+static troupe_status open_run(trp_job *job, troupe_bytes packed, const troupe_ref *refs,
+                              const trp_job_terms *terms)
 {
     job->incarnation = trp_process_incarnation();
     TROUPE_TRY(trp_spec_read(packed, &job->arena, &job->spec, &job->trainer));
     job->options = trp_options_unpack(&job->spec.options);
+    if (terms != NULL)
+        TROUPE_TRY(take_terms(job, terms));
     // Those that were given are checked before anything is made, and then, with those that a run
     // was made with, the whole.
     TROUPE_TRY(trp_capability_options(job->trainer, &job->options));
@@ -84,14 +141,16 @@ static troupe_status queue(trp_job *job)
     return trp_server_submit(job);
 }
 
-troupe_status trp_job_accept(troupe_bytes spec, const troupe_ref *refs, const trp_port *port,
-                             trp_job **accepted)
+static troupe_status accept_job(troupe_bytes spec, const troupe_ref *refs, const trp_port *port,
+                                const trp_job_terms *terms, trp_job **accepted)
 {
     trp_job *job = trp_job_create();
     if (job == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a job");
     job->port = *port;
-    troupe_status status = open_run(job, spec, refs);
+    troupe_status status = open_run(job, spec, refs, terms);
+    if (status == TROUPE_OK && terms != NULL && !job->opening.ended)
+        take_live(job, terms);
     if (status == TROUPE_OK)
         status = job->opening.ended ? finish_stored(job) : queue(job);
     if (status != TROUPE_OK) {
@@ -102,4 +161,16 @@ troupe_status trp_job_accept(troupe_bytes spec, const troupe_ref *refs, const tr
     }
     *accepted = job;
     return TROUPE_OK;
+}
+
+troupe_status trp_job_accept(troupe_bytes spec, const troupe_ref *refs, const trp_port *port,
+                             trp_job **job)
+{
+    return accept_job(spec, refs, port, NULL, job);
+}
+
+troupe_status trp_job_accept_on(const trp_job_terms *terms, troupe_bytes spec, const trp_port *port,
+                                trp_job **job)
+{
+    return accept_job(spec, NULL, port, terms, job);
 }

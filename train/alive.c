@@ -198,6 +198,39 @@ troupe_status trp_alive_take(const char *run, trp_alive **alive)
     return status;
 }
 
+static troupe_status lock_again(int fd)
+{
+    if (set_lock(fd, F_WRLCK, DRIVER) == 0)
+        return TROUPE_OK;
+    return troupe_fail(errno == EACCES || errno == EAGAIN ? TROUPE_BUSY : TROUPE_IO,
+                       "this process has not the lock of its job any more: %s", strerror(errno));
+}
+
+troupe_status trp_alive_adopt(int fd, trp_alive **alive)
+{
+    if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return trp_fail_errno(TROUPE_IO, "descriptor %d is not the lock of a job", fd);
+    TROUPE_TRY(lock_again(fd));
+    pthread_mutex_lock(&table.lock);
+    troupe_status status = add(fd, false, alive);
+    pthread_mutex_unlock(&table.lock);
+    return status;
+}
+
+troupe_status trp_alive_hold_on(const trp_alive *alive)
+{
+    struct stat about;
+    if (fstat(alive->fd, &about) != 0 || about.st_dev != alive->device ||
+        about.st_ino != alive->inode)
+        return troupe_fail(TROUPE_IO, "the program has closed the descriptor of its job's lock");
+    return lock_again(alive->fd);
+}
+
+int trp_alive_keeper(const trp_alive *alive)
+{
+    return (int)holder_of(alive->fd, RANKS);
+}
+
 int trp_alive_await_ranks(const trp_alive *alive, int wait_ms)
 {
     int64_t until_ms = trp_clock_ms() + wait_ms;

@@ -32,6 +32,15 @@ int trp_alive_driver(const char *run);
 // TROUPE_IO: the path does not lead to what was locked any more.
 troupe_status trp_alive_check(const trp_alive *alive, const char *run);
 
+// Takes over the lock of byte 0 that this process has through that descriptor, which is closed with
+// it. TROUPE_BUSY: another one has it; TROUPE_IO: it is no file, or not open; TROUPE_NO_MEMORY.
+troupe_status trp_alive_adopt(int fd, trp_alive **alive);
+// That byte 0 is this process's still: the lock goes when any descriptor of the file is closed.
+// TROUPE_BUSY: another one has it; TROUPE_IO.
+troupe_status trp_alive_hold_on(const trp_alive *alive);
+// The process that has byte 1; as trp_alive_driver.
+int trp_alive_keeper(const trp_alive *alive);
+
 // Joins the run as a rank of that epoch. TROUPE_PEER_LOST: another driver has the run;
 // TROUPE_NOT_FOUND, TROUPE_IO, TROUPE_NO_MEMORY.
 troupe_status trp_alive_join(const char *run, int64_t epoch, trp_alive **alive);

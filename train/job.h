@@ -20,7 +20,18 @@
 #include <train/port.h>
 #include <train/result.h>
 #include <train/spec.h>
+#include <train/wire.h>
 #include <troupe/train.h>
+
+// What the train server says of a job that it has started in this process (train/job_runner.h).
+typedef struct trp_job_terms {
+    const char *submission;          // By which the run's `end` is known as this job's.
+    const char *run;                 // The run's folder, made if need be.
+    int ranks, resizes;              // 0: as in the spec; and by which wish.
+    int restarts;                    // That are left; -1: any number.
+    double spent_s;                  // Of its time limit.
+    troupe_array_trp_wire_live live; // What is wished of its live values.
+} trp_job_terms;
 
 typedef struct trp_job {
     _Atomic int holds;
@@ -34,11 +45,12 @@ typedef struct trp_job {
     const troupe_data_table *data_table; // NULL: the run has no data.
     trp_packed data;                     // Their source.
     troupe_train_options options;        // With defaults filled in.
-    const char *path;     // Of the run: its folder, or where it is in another storage.
-    const char *folder;   // On this machine: what is staged, printed and derived. May be `path`.
-    trp_opening opening;  // Of the run's folder.
-    uint64_t incarnation; // Of the process that runs its coordinator.
-    trp_gang gang;        // What it needs of the node.
+    const char *path;       // Of the run: its folder, or where it is in another storage.
+    const char *folder;     // On this machine: what is staged, printed and derived. May be `path`.
+    const char *submission; // Of a job of the train server; NULL: it is none.
+    trp_opening opening;    // Of the run's folder.
+    uint64_t incarnation;   // Of the process that runs its coordinator.
+    trp_gang gang;          // What it needs of the node.
     // The server's.
     uint64_t request;       // For its CPUs; 0: none.
     _Atomic uint64_t claim; // What the node has given for it; 0: nothing yet.
@@ -86,6 +98,10 @@ typedef struct trp_job {
 // of troupe_submit and trp_spec_read.
 troupe_status trp_job_accept(troupe_bytes spec, const troupe_ref *refs, const trp_port *port,
                              trp_job **job);
+// The same for the train server, on its terms. An `end` that this job has left in the run's folder
+// is its end. TROUPE_BUSY: what an earlier attempt has left runs still.
+troupe_status trp_job_accept_on(const trp_job_terms *terms, troupe_bytes spec, const trp_port *port,
+                                trp_job **job);
 
 // A job with one hold, still without what was asked for. NULL: no memory.
 trp_job *trp_job_create(void);

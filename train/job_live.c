@@ -184,8 +184,24 @@ static troupe_status has_ended(const trp_job *job)
     return troupe_fail(TROUPE_STOPPED, "troupe_job_modify: the run %s has ended", job->path);
 }
 
+// What is wished: a packed value, or one in JSON.
+typedef struct wished {
+    const char *member;
+    troupe_bytes packed;
+    trp_json json;
+    int64_t number; // At the train server; 0: it was not wished there.
+} wished;
+
+static troupe_status make(trp_job *job, const wished *what, size_t *which, trp_wish *made)
+{
+    trp_live *live = &job->live;
+    TROUPE_TRY(trp_live_find(job->trainer, &live->members, what->member, which));
+    return what->json.at != NULL ? trp_live_make_json(live, *which, what->json, made)
+                                 : trp_live_make(live, *which, what->packed, made);
+}
+
 // With the lock.
-static troupe_status wish(trp_job *job, const char *member, troupe_bytes value)
+static troupe_status wish(trp_job *job, const wished *what)
 {
     trp_live *live = &job->live;
     trp_run_journal *journal = &job->opening.journal;
@@ -195,11 +211,10 @@ static troupe_status wish(trp_job *job, const char *member, troupe_bytes value)
         return has_ended(job);
     trp_wish made;
     trp_buffer text = {0};
-    TROUPE_TRY(trp_live_find(job->trainer, &live->members, member, &which));
-    TROUPE_TRY(trp_live_make(live, which, value, &made));
+    TROUPE_TRY(make(job, what, &which, &made));
     trp_live_write_value(live, which, made.value, &text);
     uint32_t revision = live->revision + 1;
-    bool put_down = trp_run_journal_modify(journal, revision, member, &text);
+    bool put_down = trp_run_journal_modify(journal, revision, what->member, &text, what->number);
     trp_buffer_free(&text);
     if (!put_down) {
         trp_wish_drop(&made);
@@ -211,14 +226,28 @@ static troupe_status wish(trp_job *job, const char *member, troupe_bytes value)
                            job->path);
     }
     trp_live_take(live, which, &made, revision);
+    if (what->number > 0)
+        job->opening.history.wish = what->number;
     order(job);
     return TROUPE_OK;
 }
 
 troupe_status trp_job_modify(trp_job *job, const char *member, troupe_bytes value)
 {
+    wished what = {.member = member, .packed = value};
     pthread_mutex_lock(&job->lock);
-    troupe_status status = wish(job, member, value);
+    troupe_status status = wish(job, &what);
+    pthread_mutex_unlock(&job->lock);
+    return status;
+}
+
+troupe_status trp_job_modify_json(trp_job *job, const char *member, const char *value,
+                                  int64_t number)
+{
+    wished what = {.member = member, .number = number};
+    TROUPE_TRY(trp_json_parse(value, strlen(value), &what.json));
+    pthread_mutex_lock(&job->lock);
+    troupe_status status = number <= job->opening.history.wish ? TROUPE_OK : wish(job, &what);
     pthread_mutex_unlock(&job->lock);
     return status;
 }

@@ -17,6 +17,10 @@ troupe_status trp_job_live_read(trp_job *job, void *config);
 // Wishes that a member be so: a value packed by trp_live_pack_value. Accepted, it is in the
 // journal. Errors as those of troupe_job_modify.
 troupe_status trp_job_modify(trp_job *job, const char *member, troupe_bytes value);
+// The same of a value in JSON, wished at the train server as its wish of that number. One that the
+// run has already, since an earlier attempt was told, is passed over.
+troupe_status trp_job_modify_json(trp_job *job, const char *member, const char *value,
+                                  int64_t wish);
 
 // For an opening, before the job is known to anyone: takes up what earlier openings have wished,
 // but for the members that the config given now has changed. What holds goes to `file`, with its

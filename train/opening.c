@@ -120,7 +120,7 @@ static troupe_status find_local(trp_job *job)
     job->path = job->folder = keep_text(job, run.text);
     if (job->path == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
-    return trp_run_job_check(job->path, NULL);
+    return trp_run_job_check(job->path, job->submission);
 }
 
 // Takes the run of that path elsewhere; a new one only where nothing is: else TROUPE_EXISTS.
@@ -281,8 +281,12 @@ static troupe_status look_at_end(trp_job *job)
         return TROUPE_OK;
     }
     TROUPE_TRY(status);
-    opening->ended = opening->end.status != NULL && strcmp(opening->end.status, "OK") == 0 &&
-                     !opening->end.stopped;
+    bool well = opening->end.status != NULL && strcmp(opening->end.status, "OK") == 0 &&
+                !opening->end.stopped;
+    bool own = job->submission != NULL && opening->end.job != NULL &&
+               strcmp(job->submission, opening->end.job) == 0 &&
+               trp_status_of_word(opening->end.status) != TROUPE_RUNTIME_LOST;
+    opening->ended = well || own; // Of an earlier attempt, which was killed before it told it.
     return TROUPE_OK;
 }
 
@@ -476,6 +480,12 @@ troupe_result *trp_run_stored_result(trp_job *job)
         troupe_result_free(&result);
     if (result == NULL)
         return NULL;
+    result->status = trp_status_of_word(opening->end.status);
+    result->stopped = opening->end.stopped;
+    if (opening->end.error != NULL && opening->end.error[0] != '\0')
+        result->error = trp_job_result_text(result, opening->end.error);
+    if (result->error == NULL)
+        result->error = "";
     result->checkpoint = checkpoint_path(job, result, opening->end.checkpoint);
     result->best = checkpoint_path(job, result, opening->end.best);
     trp_job_set_checkpoints(

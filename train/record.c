@@ -432,6 +432,7 @@ void trp_record_end(trp_record *record, troupe_status status, const troupe_resul
         .elapsed_s = trp_job_elapsed_s(job),
         .checkpoint = result != NULL ? name_of(result->checkpoint) : NULL,
         .best = result != NULL ? name_of(result->best) : NULL,
+        .job = job->submission,
     };
     if (status == TROUPE_OK && result != NULL) {
         end.value = result->value;

@@ -18,6 +18,14 @@ const char *trp_status_word(troupe_status status)
     return troupe_status_name(status) + strlen("TROUPE_");
 }
 
+troupe_status trp_status_of_word(const char *word)
+{
+    for (int status = 0; word != NULL && status < TROUPE_STATUS_COUNT; status++)
+        if (strcmp(trp_status_word((troupe_status)status), word) == 0)
+            return (troupe_status)status;
+    return TROUPE_FAILED;
+}
+
 trp_time_text trp_time_now(void)
 {
     struct timespec now;

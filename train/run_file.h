@@ -38,7 +38,8 @@ TROUPE_STRUCT(trp_end_file, (int, version), (troupe_text, status), (bool, stoppe
               (troupe_text, error), (int, reports), (int, restarts), (double, elapsed_s),
               (troupe_text, checkpoint), (troupe_text, best), // Names of folders.
               (troupe_text, at), (troupe_bytes, value),       // That rank 0 returned, packed.
-              (uint64_t, value_schema));
+              (uint64_t, value_schema),
+              (troupe_text, job)); // Its submission, where it was the train server's.
 
 // Errors as those of trp_run_file_read.
 troupe_status trp_end_file_read(const char *run, trp_arena *arena, trp_end_file *end);
@@ -48,6 +49,8 @@ troupe_status trp_end_file_remove(const char *run);
 
 // A status as the files of a run name it: "OK", "PEER_LOST".
 const char *trp_status_word(troupe_status status);
+// And back; TROUPE_FAILED: there is no such status.
+troupe_status trp_status_of_word(const char *word);
 
 // The time in UTC: 2026-11-24T12:00:00.123Z.
 typedef struct trp_time_text {

@@ -19,7 +19,7 @@
 // Of all kinds of lines together.
 TROUPE_STRUCT(journal_line, (troupe_text, event), (int64_t, epoch), (int, attempt), (int, report),
               (double, elapsed_s), (troupe_text, checkpoint), (int64_t, revision),
-              (troupe_text, member));
+              (troupe_text, member), (int64_t, wish));
 
 // ---- reading
 
@@ -56,6 +56,8 @@ static troupe_status keep_wish(trp_json text, const journal_line *line, trp_aren
         history->wishes = wish;
     if (line->revision > history->revision)
         history->revision = line->revision;
+    if (line->wish > history->wish)
+        history->wish = line->wish;
     return TROUPE_OK;
 }
 
@@ -450,7 +452,7 @@ trp_lines trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoi
 }
 
 bool trp_run_journal_modify(trp_run_journal *journal, uint32_t revision, const char *member,
-                            const trp_buffer *value)
+                            const trp_buffer *value, int64_t wish)
 {
     trp_buffer line = {0};
     trp_buffer_printf(&line,
@@ -459,6 +461,8 @@ bool trp_run_journal_modify(trp_run_journal *journal, uint32_t revision, const c
     trp_buffer_printf(&line, ", \"value\": ");
     trp_buffer_append(&line, value->data, value->size);
     line.failed |= value->failed;
+    if (wish > 0)
+        trp_buffer_printf(&line, ", \"wish\": %" PRId64, wish);
     trp_buffer_append(&line, "}\n", 2);
     bool added = add_stored(journal, &line);
     trp_buffer_free(&line);

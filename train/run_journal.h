@@ -13,7 +13,7 @@
 //     {"event": "commit", "report": 41, "elapsed_s": 1.6, "metrics": {"loss": 0.5},
 //      "checkpoint": "checkpoint_000008"}
 //     {"event": "no_commit", "report": 42}
-//     {"event": "modify", "revision": 1, "member": "rate", "value": 0.05}
+//     {"event": "modify", "revision": 1, "member": "rate", "value": 0.05, "wish": 7}
 //     {"event": "live", "revision": 1, "report": 41}
 //     {"event": "end", "status": "OK", "stopped": false}
 //
@@ -25,7 +25,8 @@
 // "saving": true where a line `commit` or `no_commit` of it follows, unless the attempt ends
 // before.
 //
-// `modify` is a wish, put down before troupe_job_modify returns; `live` says with which report all
+// `modify` is a wish, put down before troupe_job_modify returns; its number at the train server,
+// where it was wished there. `live` says with which report all
 // that was wished up to that revision took effect, also when a group begins with it.
 //
 // One writer, the run's driver, any of whose threads may add a line. A line is one write(2); one
@@ -60,6 +61,7 @@ typedef struct trp_run_history {
     const troupe_metric *metrics; // Of that report, in the arena given.
     size_t metric_count;
     int64_t revision;     // Of the newest wish; 0: none.
+    int64_t wish;         // The highest number of one of the train server; 0: none.
     trp_run_wish *wishes; // In the arena given.
 } trp_run_history;
 
@@ -124,9 +126,9 @@ trp_lines trp_run_journal_report(trp_run_journal *journal, const troupe_report_e
                                  int attempt, bool saving);
 trp_lines trp_run_journal_commit(trp_run_journal *journal, const troupe_checkpoint_event *event);
 void trp_run_journal_no_commit(trp_run_journal *journal, int report);
-// False: it could not be written. `value` is JSON.
+// False: it could not be written. `value` is JSON; `wish` 0: it is not the train server's.
 bool trp_run_journal_modify(trp_run_journal *journal, uint32_t revision, const char *member,
-                            const trp_buffer *value);
+                            const trp_buffer *value, int64_t wish);
 trp_lines trp_run_journal_live(trp_run_journal *journal, uint32_t revision, int report);
 void trp_run_journal_end(trp_run_journal *journal, troupe_status status, bool stopped);
 // The text of a report's line.

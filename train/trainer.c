@@ -3,6 +3,7 @@
 #include <runtime/base/require.h>
 #include <string.h>
 #include <train/capability.h>
+#include <train/job_mode.h>
 #include <train/live.h>
 #include <train/registry.h>
 #include <train/steps.h>
@@ -40,6 +41,7 @@ static bool same(const troupe_trainer *a, const troupe_trainer *b)
 troupe_status troupe_trainer_register(const troupe_trainer *trainer)
 {
     TRP_REQUIRE(trainer);
+    trp_job_mode_find(); // Links it, where the library is static.
     TROUPE_TRY(check(trainer));
     const void *there;
     TROUPE_TRY(trp_named_add(&trainers, trainer->name, trainer, &there));

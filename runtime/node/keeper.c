@@ -281,7 +281,7 @@ static _Noreturn void end(void)
 {
     int64_t give_up = trp_clock_ms() + END_TIMEOUT_MS;
     trp_spare_end_all();
-    while (!kill_children() && trp_clock_ms() < give_up) {
+    while (!kill_children() && (trp_clock_ms() < give_up || keeper.setup->guard != NULL)) {
         struct pollfd child = {.fd = keeper.signal_fd, .events = POLLIN};
         (void)poll(&child, 1, 10);
         struct signalfd_siginfo info;
@@ -290,6 +290,18 @@ static _Noreturn void end(void)
     trp_folder_remove(keeper.setup->spill_folder);
     trp_folder_remove(keeper.setup->folder);
     _exit(0);
+}
+
+// Locks byte 1 of the file, which says that processes live below this one. No other descriptor of
+// the file is open here: closing one would let go of it.
+static void take_guard(const char *file)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1};
+    int fd = open(file, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0)
+        return;
+    dprintf(STDERR_FILENO, "troupe: error: %s cannot be locked: %s\n", file, strerror(errno));
+    end();
 }
 
 static void start_node(void)
@@ -331,6 +343,8 @@ void trp_keeper_run(const trp_keeper_setup *setup)
                           setup->output_socket, trp_segment_fd()},
                   5);
     keeper.signal_fd = signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (setup->guard != NULL)
+        take_guard(setup->guard);
     start_node();
 
     int wait_ms = -1; // 0: a spare is to be made once there is nothing else to do.

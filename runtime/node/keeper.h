@@ -45,6 +45,7 @@ typedef struct trp_keeper_setup {
     int output_socket;             // Where pipes of workers go (host/worker_output.h); -1: nowhere.
     const char *folder;            // The run folder, removed at the end;
     const char *spill_folder;      // and that of objects' files, which may never be made.
+    const char *guard;             // A file to lock (node/takeover.h); NULL: none.
     bool execute;                  // Workers are executed afresh:
     const char *program;           // this program,
     char **argv;                   // with these arguments.

@@ -32,6 +32,7 @@
 #include <runtime/node/options.h>
 #include <runtime/node/query.h>
 #include <runtime/node/server.h>
+#include <runtime/node/takeover.h>
 #include <runtime/node/worker_start.h>
 #include <runtime/remote/remote_carrier.h>
 #include <runtime/shm/carrier.h>
@@ -291,6 +292,7 @@ static troupe_status launch_keeper(int argc, char **argv, int lock_fd, int outpu
         return failure;
     }
     static char *no_arguments[] = {(char *)"troupe-worker", NULL};
+    const trp_takeover *takeover = trp_takeover_of();
     trp_keeper_setup setup = {
         .driver_pidfd = pidfd,
         .driver_socket = pair[1],
@@ -298,6 +300,7 @@ static troupe_status launch_keeper(int argc, char **argv, int lock_fd, int outpu
         .output_socket = output_socket,
         .folder = trp_self.folder,
         .spill_folder = trp_spill_folder(),
+        .guard = takeover != NULL ? takeover->guard() : NULL,
         .execute = trp_self.options.launch == TROUPE_LAUNCH_EXEC,
         .program = loads ? loaded.program : "/proc/self/exe",
         .argv = loads                      ? loaded.argv
@@ -538,6 +541,12 @@ troupe_status troupe_start_with(int argc, char **argv, const troupe_options *how
         return trp_process_check();
     if (trp_self.slot > TRP_PROCESS_DRIVER)
         return TROUPE_OK; // A library that a worker process loads may start what runs there anyway.
+    const trp_takeover *takeover = trp_takeover_of();
+    troupe_options own;
+    if (takeover != NULL) {
+        TROUPE_TRY(takeover->begin(how, &own));
+        how = &own;
+    }
     pthread_mutex_lock(&driver.lock);
     troupe_status status = driver.starts > 0 ? TROUPE_OK : start_driver(argc, argv, how);
     if (status == TROUPE_OK && driver.starts == 0 && trp_self.options.handle_signals &&
@@ -546,6 +555,8 @@ troupe_status troupe_start_with(int argc, char **argv, const troupe_options *how
     if (status == TROUPE_OK && driver.starts++ == 0)
         trp_self.starts++;
     pthread_mutex_unlock(&driver.lock);
+    if (takeover != NULL)
+        takeover->run(status);
     return status;
 }
 

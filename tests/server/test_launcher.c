@@ -45,6 +45,20 @@ static void print_variable(const char *name)
     printf("%s=%s\n", name, value != NULL ? value : "(none)");
 }
 
+// In the environment that the program was executed with.
+static void find_variable(const char *name, char *value, size_t size)
+{
+    char all[16384];
+    int fd = open("/proc/self/environ", O_RDONLY);
+    ssize_t length = read(fd, all, sizeof all - 1);
+    close(fd);
+    value[0] = '\0';
+    all[length > 0 ? length : 0] = '\0';
+    for (char *at = all; at < all + length; at += strlen(at) + 1)
+        if (strncmp(at, name, strlen(name)) == 0)
+            snprintf(value, size, "%s", at + strlen(name));
+}
+
 static void print_order(int fd)
 {
     char data[4096];
@@ -85,10 +99,11 @@ static int look(int argc, char **argv)
     print_variable("TROUPE_WORKER");
     print_variable("TROUPE_IN_JOB");
     print_variable("CUDA_VISIBLE_DEVICES");
-    const char *job = getenv("TROUPE_JOB");
-    if (job != NULL && sscanf(job, "%d:%d:%d:%n", &pid, &lock, &order, &used) == 3)
+    char job[512]; // Of the library that this program has, a constructor has taken it away.
+    find_variable("TROUPE_JOB=", job, sizeof job);
+    if (sscanf(job, "%d:%d:%d:%n", &pid, &lock, &order, &used) == 3)
         printf("job %s %s %s\n", pid == getpid() ? "mine" : "another's",
-               fcntl(lock, F_GETFD) == 0 ? "locked" : "without a lock", job + used);
+               fcntl(lock, F_GETFD) >= 0 ? "locked" : "without a lock", job + used);
     print_order(order);
     fprintf(stderr, "error\n");
     char *go = support_path(argv[2], "go"), *looked = support_path(argv[2], "looked");
