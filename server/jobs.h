@@ -109,6 +109,9 @@ void trp_jobs_count(trp_jobs *jobs, trp_wire_status *status);
 // How many have not ended.
 int trp_jobs_under_way(const trp_jobs *jobs);
 
+// Removes folders beside those of known runs that a client has claimed, an hour ago or longer, for
+// a job that never came to be; how many.
+size_t trp_jobs_sweep_claims(trp_jobs *jobs);
 // Removes what is beyond the bounds, and says what in a sentence. TROUPE_NO_SPACE, TROUPE_IO.
 troupe_status trp_jobs_gc(trp_jobs *jobs, const trp_wire_gc *bounds, trp_buffer *said);
 

@@ -154,7 +154,11 @@ static void clean(trp_server *server, trp_client *client, const trp_wire_frame *
                   const trp_wire_gc *bounds)
 {
     trp_buffer said = {0};
+    size_t claims = trp_jobs_sweep_claims(server->jobs);
     troupe_status status = trp_jobs_gc(server->jobs, bounds, &said);
+    if (claims > 0)
+        trp_buffer_printf(&said, "; %zu folder%s removed that no job came for", claims,
+                          claims == 1 ? "" : "s");
     trp_buffer_append(&said, "", 1);
     trp_owed *owed = owe_outcome(server, client, frame, TRP_WIRE_ANSWER, status, NULL);
     if (owed != NULL && status == TROUPE_OK && !said.failed)

@@ -2,6 +2,7 @@
 // stopped, paused, and found again by the next server.
 #include "shop.h"
 #include <sys/mount.h>
+#include <train/run_job.h>
 
 static void test_a_job_runs_to_its_end(void **state)
 {
@@ -544,6 +545,43 @@ static void test_removed_jobs_are_remembered(void **state)
     shop_close(&it);
 }
 
+static void claim(const shop *it, const char *submission, int64_t age_s)
+{
+    char run[600], job[620];
+    trp_run_job what = {.submission = submission, .server = it->folder};
+    snprintf(run, sizeof run, "%s/claim-%s", it->storage, submission);
+    snprintf(job, sizeof job, "%s/job", run);
+    assert_int_equal(mkdir(run, 0700), 0);
+    assert_int_equal(trp_run_job_write(run, &what), TROUPE_OK);
+    struct timespec at = {(time_t)it->unix_s - age_s, 0};
+    assert_int_equal(utimensat(AT_FDCWD, job, (struct timespec[]){at, at}, 0), 0);
+}
+
+static bool is_claimed(const shop *it, const char *submission)
+{
+    char run[600];
+    snprintf(run, sizeof run, "%s/claim-%s", it->storage, submission);
+    return support_exists(run);
+}
+
+static void test_claims_that_no_job_came_for_go(void **state)
+{
+    shop it;
+    trp_entry *job;
+    (void)state;
+    shop_open(&it, 1);
+    assert_int_equal(shop_submit(&it, &job, .submission = "a"), TROUPE_OK);
+    shop_turn(&it);
+    claim(&it, "a", 7200);   // A job has it.
+    claim(&it, "new", 60);   // Its client may be on the way.
+    claim(&it, "old", 7200); // Nobody came.
+    assert_int_equal(trp_jobs_sweep_claims(it.jobs), 1);
+    assert_true(is_claimed(&it, "a"));
+    assert_true(is_claimed(&it, "new"));
+    assert_false(is_claimed(&it, "old"));
+    shop_close(&it);
+}
+
 static void test_a_full_disk_refuses_submissions_alone(void **state)
 {
     shop it;
@@ -614,6 +652,7 @@ int main(void)
         cmocka_unit_test(test_lost_books_are_made_of_folders),
         cmocka_unit_test(test_folders_that_nobody_knows),
         cmocka_unit_test(test_removed_jobs_are_remembered),
+        cmocka_unit_test(test_claims_that_no_job_came_for_go),
         cmocka_unit_test(test_a_full_disk_refuses_submissions_alone),
     };
     support_allow_mounts();
