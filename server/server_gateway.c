@@ -5,6 +5,8 @@
 #include <server/gateway.h>
 #include <server/say.h>
 #include <server/server_internal.h>
+#include <signal.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,6 +75,7 @@ void trp_server_gateway_close(trp_server *server)
 
 void trp_server_gateway_end(trp_server *server)
 {
-    if (server->how->gateway)
-        (void)trp_gateway_stop(server->how->folder);
+    // By its descriptor, since it may not have its lock yet.
+    if (server->gateway.fd >= 0)
+        (void)pidfd_send_signal(server->gateway.fd, SIGTERM, NULL, 0);
 }

@@ -677,6 +677,20 @@ static void test_the_server_starts_it(void **context)
     assert_true(support_wait_until(has_no_gateway, NULL, SOON));
 }
 
+// A stop that follows a start at once ends also a gateway that has only begun.
+static void test_a_stop_at_once_leaves_none(void **context)
+{
+    (void)context;
+    troupe_must(trp_gateway_stop(state));
+    reap_gateway(0);
+    for (int i = 0; i < 5; i++) {
+        run_tool("server start --cpus 1", "was started");
+        run_tool("server stop", "");
+    }
+    (void)usleep(300000); // Of one that was left it would be the beginning.
+    assert_true(support_wait_until(has_no_gateway, NULL, SOON));
+}
+
 // Who removes the folders has nobody make them again meanwhile.
 static void test_it_ends_with_its_folder(void **context)
 {
@@ -920,6 +934,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_there_is_one, begin, end),
         cmocka_unit_test_setup_teardown(test_an_end_answers_first, begin, end),
         cmocka_unit_test_setup_teardown(test_the_server_starts_it, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_stop_at_once_leaves_none, begin, end),
         cmocka_unit_test_setup_teardown(test_it_ends_with_its_folder, begin, end),
         cmocka_unit_test_setup_teardown(test_kills_under_load, begin, end),
     };
