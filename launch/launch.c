@@ -302,6 +302,8 @@ static char *job_variable(int lock, const char *job)
 
 int main(void)
 {
+    static char **limits, **arguments,
+        **environment; // Never freed, and found by who looks for leaks.
     size_t limit_count, argument_count, variable_count;
     read_record();
     if (next_number() != RECORD_VERSION)
@@ -313,9 +315,9 @@ int main(void)
     mode_t mask = (mode_t)next_number();
     int niceness = (int)next_number();
     const char *affinity = next_text();
-    char **limits = next_texts(0, &limit_count);
-    char **arguments = next_texts(0, &argument_count);
-    char **environment = next_texts(1, &variable_count);
+    limits = next_texts(0, &limit_count);
+    arguments = next_texts(0, &argument_count);
+    environment = next_texts(1, &variable_count);
     if (launch.at != launch.end || strlen(launch.folder) > PATH_BYTES - 16 ||
         fcntl(ORDER_FD, F_GETFD) < 0)
         be_misused();
@@ -324,7 +326,7 @@ int main(void)
     reset_signals();
     int lock = take_lock();
     if (!may_run(lock))
-        return EXIT_SUCCESS;
+        exit(EXIT_SUCCESS);
     int log = open_file("log", O_WRONLY | O_APPEND | O_CLOEXEC);
     launch.end_fd = open_file("end.new", O_WRONLY | O_CLOEXEC);
     set_output(log);
