@@ -1,0 +1,637 @@
+// test_detached.c: jobs of a real train server, as programs have them: submitted, left, found
+// again, followed and changed, while clients and servers are killed.
+// timeout: 180
+// cost: 30
+#include "record_events.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <runtime/base/clock.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <train/server_link.h>
+#include <train/state_folder.h>
+
+enum { RANKS = 2 };
+
+static char *top, *storage; // Both are found in the environment by what is started.
+
+TROUPE_STRUCT(plan, (int, reports), (double, rate), (int, step_us), (troupe_text, witness),
+              (bool, fails), (int, hangs_after));
+TROUPE_STRUCT(counted, (int, number));
+
+// A line for each process of rank 0, so that it is known how often the job was run.
+static void witness(const plan *config, troupe_rank *me)
+{
+    if (config->witness == NULL || me->rank != 0)
+        return;
+    FILE *file = fopen(config->witness, "ae");
+    assert_non_null(file);
+    fprintf(file, "%d\n", (int)getpid());
+    fclose(file);
+}
+
+static troupe_status count_up(troupe_rank *me, const plan *config)
+{
+    counted now = {0};
+    witness(config, me);
+    TROUPE_TRY(troupe_restore(counted, me, &now));
+    while (now.number < config->reports) {
+        double sum = 1;
+        now.number++;
+        TROUPE_TRY(troupe_allreduce(me, &sum, 1, TROUPE_SUM));
+        printf("step %d of rank %d\n", now.number, me->rank);
+        fflush(stdout);
+        if (now.number % 5 == 0)
+            TROUPE_TRY(troupe_save(counted, me, &now));
+        while (config->hangs_after > 0 && now.number > config->hangs_after)
+            pause();
+        if (config->step_us > 0)
+            usleep((useconds_t)config->step_us);
+        TROUPE_TRY(troupe_report(me, {"number", now.number}, {"rate", troupe_live(plan, me)->rate},
+                                 {"loss", 1.0 / now.number}));
+    }
+    TROUPE_TRY(troupe_return(counted, me, &now));
+    return config->fails ? troupe_fail(TROUPE_FAILED, "it was to fail") : TROUPE_OK;
+}
+TROUPE_TRAINER(count_up, plan, .live = "rate");
+
+// ---- the server
+
+static trp_wire_status server_status(void)
+{
+    trp_arena arena = {0};
+    trp_path folder;
+    trp_wire_status status = {0};
+    trp_server_link *link;
+    trp_server_question question = {.kind = TRP_WIRE_SERVER,
+                                    .type = &troupe_type_troupe_none,
+                                    .value = &(troupe_none){0},
+                                    .timeout_ms = SUPPORT_SOON_MS,
+                                    .answer = TRP_WIRE_STATUS,
+                                    .has = &troupe_type_trp_wire_status};
+    troupe_must(trp_state_folder_find(&folder));
+    if (trp_server_link_open(folder.text, NULL, &link) != TROUPE_OK)
+        return status;
+    (void)trp_server_link_ask(link, &question, &arena, &status);
+    trp_server_link_close(&link);
+    trp_arena_clear(&arena);
+    status.folder = status.gateway = NULL;
+    return status;
+}
+
+static void run_tool(const char *what)
+{
+    char command[600], output[4000];
+    snprintf(command, sizeof command, "%s %s", support_setting("TROUPE_TOOL"), what);
+    if (support_run(command, output, sizeof output) != 0)
+        support_fail_output(output, "%s has failed", command);
+}
+
+static bool is_gone(void *pid)
+{
+    return !support_process_lives(*(pid_t *)pid);
+}
+
+static void kill_server(void)
+{
+    pid_t pid = server_status().pid;
+    assert_true(pid > 0);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_true(support_wait_until(is_gone, &pid, SUPPORT_SOON_MS));
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    char command[400], output[400];
+    snprintf(command, sizeof command, "%s server stop --jobs", support_setting("TROUPE_TOOL"));
+    (void)support_run(command, output, sizeof output);
+    snprintf(command, sizeof command, "rm -rf %s/state", top);
+    assert_int_equal(support_run(command, output, sizeof output), 0);
+    return 0;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    run_tool("server start --cpus 4");
+    return 0;
+}
+
+#define SUBMIT(config, follower, job, ...)                                                         \
+    troupe_submit(count_up, config, follower, job, .ranks = RANKS, .storage = storage,             \
+                  .cpus_per_rank = 0.5, .console = TROUPE_CONSOLE_OFF, .rank_metrics = true,       \
+                  .restarts = 3, __VA_ARGS__)
+
+static troupe_result *end_of(troupe_job *job)
+{
+    troupe_result *result;
+    troupe_must(troupe_job_wait(job, 60000, &result));
+    return result;
+}
+
+static int lines_of(const char *path)
+{
+    char *text = support_read_file(path);
+    int count = 0;
+    for (const char *at = text; at != NULL && *at != '\0'; at++)
+        count += *at == '\n';
+    free(text);
+    return count;
+}
+
+// ---- programs of their own
+
+// Starts this program again, to do that with the argument.
+static pid_t start_again(const char *act, const char *argument)
+{
+    pid_t pid;
+    char *argv[] = {(char[]){"test_detached"}, strdup(act), strdup(argument), NULL};
+    assert_int_equal(posix_spawn(&pid, "/proc/self/exe", NULL, NULL, argv, environ), 0);
+    free(argv[1]);
+    free(argv[2]);
+    return pid;
+}
+
+// Submits with that key, and goes.
+static int act_submit(const char *key)
+{
+    troupe_job *job;
+    char *path = support_path(top, key);
+    plan config = {.reports = 20, .rate = 1, .witness = path};
+    troupe_must(SUBMIT(&config, NULL, &job, .key = key, .name = key, .server = TROUPE_SERVER_AUTO));
+    troupe_must(troupe_job_leave(&job));
+    free(path);
+    return troupe_stop();
+}
+
+// Submits, and is there until it is killed.
+static int act_stay(const char *key)
+{
+    troupe_job *job;
+    plan config = {.reports = 60, .rate = 1, .step_us = 5000};
+    troupe_must(SUBMIT(&config, NULL, &job, .key = key, .name = key, .server = TROUPE_SERVER_AUTO));
+    for (;;)
+        pause();
+    return 1;
+}
+
+// F05.
+static void test_a_job_outlives_its_program(void **state)
+{
+    (void)state;
+    int status;
+    troupe_job *job;
+    events seen = {0};
+    counted value;
+    troupe_follower follower = events_follower(&seen);
+    pid_t pid = start_again("submit", "night");
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    troupe_must(troupe_job_follow("night", &follower, &job));
+    assert_true(troupe_job_number(job) > 0);
+    troupe_result *result = end_of(job);
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    assert_int_equal(troupe_result_reports(result), 20);
+    assert_true(troupe_result_metric(result, "number") == 20);
+    troupe_must(troupe_result_value(counted, result, &value));
+    assert_int_equal(value.number, 20);
+    assert_non_null(
+        strstr(troupe_result_checkpoint(result), "/night/checkpoints/checkpoint_000003"));
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    assert_int_equal(seen.reports, 20);
+    assert_int_equal(seen.done, 1);
+    events_free(&seen);
+    // It is found when it has ended, too.
+    troupe_must(troupe_job_find("night", &job));
+    result = end_of(job);
+    assert_int_equal(troupe_result_reports(result), 20);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    assert_int_equal(troupe_job_find("noon", &job), TROUPE_NOT_FOUND);
+}
+
+// F06.
+static void test_followers_are_told_what_local_ones_are(void **state)
+{
+    (void)state;
+    plan config = {.reports = 40, .rate = 1, .step_us = 2000};
+    events here = {.apart = true}, early = here, late = here,
+           slow = {.apart = true, .sleeps_us = 3000};
+    troupe_follower follower[] = {events_follower(&here), events_follower(&early),
+                                  events_follower(&late), events_follower(&slow)};
+    troupe_job *job, *again, *third;
+    troupe_must(SUBMIT(&config, &follower[0], &job, .name = "same", .server = TROUPE_SERVER_NONE));
+    assert_int_equal(troupe_job_number(job), 0);
+    troupe_result *local = end_of(job);
+    troupe_job_close(&job);
+    troupe_must(SUBMIT(&config, &follower[1], &job, .name = "same", .key = "same",
+                       .server = TROUPE_SERVER_AUTO));
+    troupe_must(troupe_job_follow("same", &follower[3], &third));
+    troupe_result *result = end_of(job);
+    troupe_must(troupe_job_follow("same", &follower[2], &again));
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    assert_string_equal(events_last_part(troupe_result_best_checkpoint(result)),
+                        events_last_part(troupe_result_best_checkpoint(local)));
+    assert_int_equal(troupe_result_reports(result), troupe_result_reports(local));
+    troupe_result_free(&local);
+    troupe_result_free(&result);
+    support_await_counter(&early.done, 1);
+    support_await_counter(&late.done, 1);
+    support_await_counter(&slow.done, 1);
+    troupe_job_close(&again);
+    troupe_job_close(&third);
+    troupe_job_close(&job);
+    events_compare(&here, &early);
+    events_compare(&here, &late);
+    events_compare(&here, &slow);
+    events_free(&here);
+    events_free(&early);
+    events_free(&late);
+    events_free(&slow);
+}
+
+// F06.
+static void test_a_restarted_server_changes_nothing_for_a_follower(void **state)
+{
+    (void)state;
+    plan config = {.reports = 60, .rate = 1, .step_us = 5000};
+    events here = {.apart = true}, there = here;
+    troupe_follower follower[] = {events_follower(&here), events_follower(&there)};
+    troupe_job *job;
+    troupe_must(SUBMIT(&config, &follower[0], &job, .name = "on", .server = TROUPE_SERVER_NONE));
+    troupe_result *result = end_of(job);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    troupe_must(SUBMIT(&config, &follower[1], &job, .name = "on", .server = TROUPE_SERVER_AUTO));
+    support_await_counter(&there.reports, 10);
+    kill_server();
+    support_await_counter(&there.reports, 20);
+    run_tool("server start --cpus 4");
+    support_await_counter(&there.reports, 30);
+    kill_server();
+    run_tool("server start --cpus 4");
+    result = end_of(job);
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    events_compare(&here, &there);
+    events_free(&here);
+    events_free(&there);
+}
+
+static bool has_checkpoint(void *job)
+{
+    char folder[4096];
+    return troupe_job_checkpoint((troupe_job *)job, TROUPE_NEWEST_CHECKPOINT, folder, sizeof folder,
+                                 NULL) == TROUPE_OK;
+}
+
+// F11, F12.
+static void test_what_is_asked_of_it_comes_true(void **state)
+{
+    (void)state;
+    plan config = {.reports = 100000, .rate = 1, .step_us = 2000};
+    events seen = {0};
+    troupe_follower follower = events_follower(&seen);
+    troupe_job *job;
+    troupe_must(SUBMIT(&config, &follower, &job, .name = "asked", .server = TROUPE_SERVER_AUTO));
+    support_await_counter(&seen.reports, 6);
+    assert_true(support_wait_until(has_checkpoint, job, SUPPORT_SOON_MS));
+    troupe_must(troupe_job_modify(count_up, job, rate, 0.25));
+    int before = seen.reports;
+    support_await_counter(&seen.reports, before + 50);
+    troupe_job_stop(job);
+    troupe_result *result = end_of(job);
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    assert_true(troupe_result_stopped(result));
+    assert_true(troupe_result_metric(result, "rate") == 0.25);
+    troupe_result_free(&result);
+    assert_int_equal(troupe_job_modify(count_up, job, rate, 0.5), TROUPE_STOPPED);
+    troupe_job_close(&job);
+    assert_non_null(strstr(events_text(&seen.told), "live 1 after "));
+    events_free(&seen);
+
+    config = (plan){.reports = 1, .fails = true};
+    troupe_must(SUBMIT(&config, NULL, &job, .name = "fails", .server = TROUPE_SERVER_AUTO));
+    result = end_of(job);
+    assert_int_equal(troupe_result_status(result), TROUPE_FAILED);
+    assert_non_null(strstr(troupe_result_error(result), "failed: it was to fail; the run is at "));
+    assert_int_equal(troupe_result_restarts(result), 3);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+
+    config = (plan){.reports = 10, .hangs_after = 3};
+    seen = (events){0};
+    troupe_must(SUBMIT(&config, &follower, &job, .name = "killed", .server = TROUPE_SERVER_AUTO));
+    support_await_counter(&seen.reports, 3);
+    troupe_job_kill(job, TROUPE_FAILED, "it hangs");
+    result = end_of(job);
+    assert_int_equal(troupe_result_status(result), TROUPE_FAILED);
+    assert_non_null(strstr(troupe_result_error(result), "it hangs"));
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    events_free(&seen);
+}
+
+static bool is_paused(void *job)
+{
+    troupe_job_status now;
+    troupe_job_status_get((troupe_job *)job, &now);
+    return now.state == TROUPE_JOB_PAUSED;
+}
+
+static void test_a_pause_ends_its_process_and_it_goes_on(void **state)
+{
+    (void)state;
+    plan config = {.reports = 80, .rate = 1, .step_us = 5000};
+    events seen = {0};
+    troupe_follower follower = events_follower(&seen);
+    troupe_job *job;
+    troupe_must(SUBMIT(&config, &follower, &job, .name = "rests", .server = TROUPE_SERVER_AUTO));
+    support_await_counter(&seen.reports, 12);
+    troupe_job_pause(job);
+    assert_true(support_wait_until(is_paused, job, SUPPORT_SOON_MS));
+    troupe_job_go_on(job);
+    troupe_result *result = end_of(job);
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    assert_int_equal(troupe_result_reports(result), 80);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    // Paused, queued, running, done; each report once.
+    assert_non_null(strstr(events_text(&seen.told), "state 4\nstate 0\nstate 1\n"));
+    assert_int_equal(seen.reports, 80);
+    events_free(&seen);
+}
+
+static void test_the_same_again_is_the_same_job(void **state)
+{
+    (void)state;
+    plan config = {.reports = 100000, .rate = 1, .step_us = 2000}, other = config;
+    troupe_job *job, *same, *none;
+    other.rate = 2;
+    troupe_must(
+        SUBMIT(&config, NULL, &job, .name = "one", .key = "one", .server = TROUPE_SERVER_AUTO));
+    troupe_must(
+        SUBMIT(&config, NULL, &same, .name = "one", .key = "one", .server = TROUPE_SERVER_AUTO));
+    assert_int_equal(troupe_job_number(job), troupe_job_number(same));
+    assert_string_equal(troupe_job_path(job), troupe_job_path(same));
+    assert_int_equal(
+        SUBMIT(&other, NULL, &none, .name = "one", .key = "one", .server = TROUPE_SERVER_AUTO),
+        TROUPE_EXISTS);
+    assert_non_null(strstr(troupe_last_error()->text, "config.rate"));
+    // What was claimed for them is gone: there is one folder of that name.
+    char *folder = support_path(storage, "one_1");
+    assert_false(support_exists(folder));
+    free(folder);
+    // Closing one of two ends nothing.
+    troupe_job_close(&same);
+    troupe_job_status now;
+    troupe_job_status_get(job, &now);
+    assert_int_not_equal(now.state, TROUPE_JOB_DONE);
+    // Its run is no other process's while it has not ended.
+    assert_int_equal(SUBMIT(&config, NULL, &none, .name = "one", .open = TROUPE_OPEN_RESUME_OR_NEW,
+                            .server = TROUPE_SERVER_NONE),
+                     TROUPE_BUSY);
+    troupe_job_close(&job); // The last one stops it.
+    troupe_must(troupe_job_find("one", &job));
+    troupe_result *result = end_of(job);
+    assert_true(troupe_result_stopped(result));
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+}
+
+static void *wait_for_end(void *job)
+{
+    troupe_result *result = end_of((troupe_job *)job);
+    troupe_result_free(&result);
+    return NULL;
+}
+
+// The least time that one of some submissions takes: others may have the CPUs and the disk.
+static int64_t submit_some(troupe_job **jobs, int count)
+{
+    plan config = {.reports = 1};
+    int64_t least_us = INT64_MAX;
+    for (int i = 0; i < count; i++) {
+        int64_t begin_ns = trp_clock_ns();
+        troupe_must(SUBMIT(&config, NULL, &jobs[i], .server = TROUPE_SERVER_AUTO));
+        int64_t took_us = (trp_clock_ns() - begin_ns) / 1000;
+        least_us = took_us < least_us ? took_us : least_us;
+    }
+    return least_us;
+}
+
+// F04.
+static void test_a_wait_does_not_hold_up_other_submissions(void **state)
+{
+    (void)state;
+    enum { TRIES = 20, ENOUGH_US = 10000 * SUPPORT_SLOWER };
+    plan config = {.reports = 100000, .rate = 1, .step_us = 2000};
+    troupe_job *job, *others[2 * TRIES];
+    pthread_t thread;
+    troupe_must(troupe_submit(count_up, &config, NULL, &job, .ranks = 2, .cpus_per_rank = 2,
+                              .storage = storage, .server = TROUPE_SERVER_AUTO));
+    int64_t alone_us = submit_some(others, TRIES);
+    assert_int_equal(pthread_create(&thread, NULL, wait_for_end, job), 0);
+    int64_t beside_us = submit_some(others + TRIES, TRIES);
+    for (int i = 0; i < 2 * TRIES; i++)
+        troupe_job_close(&others[i]);
+    troupe_job_stop(job);
+    pthread_join(thread, NULL);
+    troupe_job_close(&job);
+    print_message("a submission takes %.2f ms, and %.2f beside a wait\n", (double)alone_us / 1000,
+                  (double)beside_us / 1000);
+    assert_true(beside_us < ENOUGH_US || beside_us < 3 * alone_us);
+}
+
+static void test_a_client_may_be_killed_at_any_moment(void **state)
+{
+    (void)state;
+    enum { TIMES = 12 };
+    for (int i = 0; i < TIMES; i++) {
+        char key[32];
+        troupe_job *job;
+        snprintf(key, sizeof key, "killed%d", i);
+        pid_t pid = start_again("submit", key);
+        usleep((useconds_t)(i * 4000));
+        (void)kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        // Whoever asks again gets that one job, or makes it.
+        pid = start_again("submit", key);
+        int status;
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+        troupe_must(troupe_job_find(key, &job));
+        troupe_result *result = end_of(job);
+        assert_int_equal(troupe_result_status(result), TROUPE_OK);
+        assert_int_equal(troupe_result_reports(result), 20);
+        troupe_result_free(&result);
+        troupe_job_close(&job);
+        char *path = support_path(top, key);
+        assert_int_equal(lines_of(path), 1); // Run once.
+        free(path);
+    }
+}
+
+static void test_the_death_of_a_client_is_no_end(void **state)
+{
+    (void)state;
+    troupe_job *job;
+    pid_t pid = start_again("stay", "stays");
+    int64_t until_ms = support_now_ms() + SUPPORT_SOON_MS;
+    while (troupe_job_find("stays", &job) != TROUPE_OK && support_now_ms() < until_ms)
+        usleep(1000);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    troupe_result *result = end_of(job);
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    assert_false(troupe_result_stopped(result));
+    assert_int_equal(troupe_result_reports(result), 60);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+}
+
+static troupe_gate_answer let_go_on(void *user, troupe_job *job, const troupe_report_event *event,
+                                    int *ranks)
+{
+    (void)user;
+    (void)job;
+    (void)event;
+    (void)ranks;
+    return TROUPE_GATE_GO_ON;
+}
+
+static void test_what_a_server_cannot_do_is_refused(void **state)
+{
+    (void)state;
+    plan config = {.reports = 1};
+    troupe_job *job;
+    assert_int_equal(SUBMIT(&config, NULL, &job, .server = TROUPE_SERVER_AUTO,
+                            .gate = TROUPE_OPTIONS(troupe_gate, .decide = let_go_on)),
+                     TROUPE_UNSUPPORTED);
+    assert_non_null(strstr(troupe_last_error()->text, "a gate decides in this program"));
+    assert_int_equal(troupe_submit(count_up, &config, NULL, &job, .storage = "s3:runs",
+                                   .server = TROUPE_SERVER_AUTO),
+                     TROUPE_UNSUPPORTED);
+    assert_int_equal(SUBMIT(&config, NULL, &job, .priority = 1, .server = TROUPE_SERVER_NONE),
+                     TROUPE_UNSUPPORTED);
+    assert_int_equal(troupe_submit(count_up, &config, NULL, &job, .cpus_per_rank = 1000,
+                                   .storage = storage, .server = TROUPE_SERVER_AUTO),
+                     TROUPE_TOO_LARGE);
+    setenv("TROUPE_SERVER", "sometimes", 1);
+    assert_int_equal(SUBMIT(&config, NULL, &job, .name = "none"), TROUPE_INVALID);
+    setenv("TROUPE_SERVER", "/nowhere", 1);
+    assert_int_equal(SUBMIT(&config, NULL, &job, .name = "none"), TROUPE_NOT_FOUND);
+    unsetenv("TROUPE_SERVER");
+    // A local job cannot be left.
+    troupe_must(SUBMIT(&config, NULL, &job, .server = TROUPE_SERVER_NONE));
+    assert_int_equal(troupe_job_leave(&job), TROUPE_UNSUPPORTED);
+    troupe_job_close(&job);
+}
+
+// F03.
+static void test_without_a_choice_a_server_that_runs_has_it(void **state)
+{
+    (void)state;
+    plan config = {.reports = 1};
+    troupe_job *job;
+    clear(NULL);
+    troupe_must(SUBMIT(&config, NULL, &job, .name = "here"));
+    assert_int_equal(troupe_job_number(job), 0);
+    troupe_result *result = end_of(job);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    begin(NULL);
+    troupe_must(SUBMIT(&config, NULL, &job, .name = "there"));
+    assert_true(troupe_job_number(job) > 0);
+    result = end_of(job);
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    // What it cannot take stays here.
+    troupe_must(SUBMIT(&config, NULL, &job, .name = "gated",
+                       .gate = TROUPE_OPTIONS(troupe_gate, .decide = let_go_on)));
+    assert_int_equal(troupe_job_number(job), 0);
+    troupe_job_close(&job);
+}
+
+// F03, F07.
+static void test_many_that_start_one_find_one(void **state)
+{
+    (void)state;
+    enum { STARTERS = 16 };
+    pid_t pids[STARTERS];
+    troupe_job *job;
+    clear(NULL);
+    for (int i = 0; i < STARTERS; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "first%d", i);
+        pids[i] = start_again("submit", key);
+    }
+    for (int i = 0; i < STARTERS; i++) {
+        int status;
+        assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
+        assert_int_equal(status, 0);
+    }
+    assert_true(server_status().pid > 0);
+    for (int i = 0; i < STARTERS; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "first%d", i);
+        troupe_must(troupe_job_find(key, &job));
+        troupe_result *result = end_of(job);
+        assert_int_equal(troupe_result_status(result), TROUPE_OK);
+        troupe_result_free(&result);
+        troupe_job_close(&job);
+    }
+}
+
+static int end(void **state)
+{
+    (void)clear(state);
+    (void)troupe_stop();
+    support_directory_remove(top);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    top = getenv("TEST_DETACHED_TOP");
+    if (top == NULL) {
+        top = support_directory_make();
+        char *folder = support_path(top, "state");
+        setenv("TEST_DETACHED_TOP", top, 1);
+        setenv("TROUPE_STATE", folder, 1);
+        setenv("TROUPE_COMMAND", support_setting("TROUPE_TOOL"), 1);
+        unsetenv("TROUPE_SERVER");
+        free(folder);
+    }
+    storage = support_path(top, "runs");
+    troupe_must(troupe_start(argc, argv, .cpus = RANKS)); // Does not return in a job.
+    if (argc == 3 && strcmp(argv[1], "submit") == 0)
+        return act_submit(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "stay") == 0)
+        return act_stay(argv[2]);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_a_job_outlives_its_program, begin),
+        cmocka_unit_test_setup(test_followers_are_told_what_local_ones_are, begin),
+        cmocka_unit_test_setup(test_a_restarted_server_changes_nothing_for_a_follower, begin),
+        cmocka_unit_test_setup(test_what_is_asked_of_it_comes_true, begin),
+        cmocka_unit_test_setup(test_a_pause_ends_its_process_and_it_goes_on, begin),
+        cmocka_unit_test_setup(test_the_same_again_is_the_same_job, begin),
+        cmocka_unit_test_setup(test_a_wait_does_not_hold_up_other_submissions, begin),
+        cmocka_unit_test_setup(test_a_client_may_be_killed_at_any_moment, begin),
+        cmocka_unit_test_setup(test_the_death_of_a_client_is_no_end, begin),
+        cmocka_unit_test_setup(test_what_a_server_cannot_do_is_refused, begin),
+        cmocka_unit_test(test_without_a_choice_a_server_that_runs_has_it),
+        cmocka_unit_test(test_many_that_start_one_find_one),
+    };
+    return cmocka_run_group_tests(tests, NULL, end);
+}

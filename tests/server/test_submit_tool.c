@@ -1,0 +1,112 @@
+// test_submit_tool.c: `troupe submit` and `troupe logs`: a program of any kind as a job of the
+// train server, from the shell.
+// timeout: 120
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <support.h>
+#include <unistd.h>
+
+static char *top;
+static char output[16384];
+
+// Runs `troupe ...` in the folder of the test; the status that it ends with.
+static int tool(const char *arguments)
+{
+    char command[4096];
+    snprintf(command, sizeof command, "cd %s && %s %s", top, support_setting("TROUPE_TOOL"),
+             arguments);
+    return support_run(command, output, sizeof output);
+}
+
+static void expect(int status, const char *arguments, const char *has)
+{
+    int ends = tool(arguments);
+    if (ends != status || strstr(output, has) == NULL)
+        support_fail_output(output, "troupe %s ends with %d, expected %d and \"%s\"", arguments,
+                            ends, status, has);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    top = support_directory_make();
+    char *folder = support_path(top, "state");
+    setenv("TROUPE_STATE", folder, 1);
+    unsetenv("TROUPE_SERVER");
+    free(folder);
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    (void)tool("server stop --jobs");
+    support_directory_remove(top);
+    return 0;
+}
+
+// F02, F07, F13.
+static void test_a_program_is_done_and_its_output_kept(void **state)
+{
+    (void)state;
+    expect(0,
+           "submit --follow --json --key night --name night --storage runs -n 2 -- "
+           "sh -c 'echo hello of $RANK from $(pwd); echo an error >&2; echo last; printf end'",
+           "{\"job\": 1, \"key\": \"night\", \"run\": \"");
+    assert_non_null(strstr(output, "/runs/night\"}"));
+    // Again it is the same job, which has ended.
+    expect(0,
+           "submit --follow --key night --name night --storage runs -n 2 -- "
+           "sh -c 'echo hello of $RANK from $(pwd); echo an error >&2; echo last; printf end'",
+           "job 1, key night: /");
+    expect(1, "submit --key night --name night --storage runs -n 1 -- sh -c true", "differs in");
+    expect(0, "server stop", "");
+    expect(0, "logs night", "(rank 1) hello of 1 from /"); // Without a server.
+    assert_non_null(strstr(output, "(rank 0) hello of 0 from /"));
+    assert_non_null(strstr(output, "(rank 0) an error"));
+    assert_non_null(strstr(output, "(rank 1) last"));
+    expect(0, "logs -f --rank 1 1", "(rank 1) hello of 1");
+    assert_null(strstr(output, "(rank 0)"));
+}
+
+static void test_a_failure_is_told(void **state)
+{
+    (void)state;
+    expect(1, "submit --follow --name fails --storage runs -- sh -c 'echo oh no; exit 3'",
+           "troupe submit: ");
+    assert_non_null(strstr(output, "the run is at "));
+}
+
+static void test_what_is_wrong_is_said(void **state)
+{
+    (void)state;
+    expect(2, "submit", "there is no program");
+    expect(2, "submit --priority high -- true", "--priority is \"high\"");
+    expect(2, "submit --start-at later -- true", "--start-at is \"later\"");
+    expect(2, "train --key k -- true", "unrecognized option");
+    expect(0, "submit --help", "--start-at TIME");
+    expect(1, "logs noon", "there is no job with the key 'noon'");
+    expect(1, "logs 4711", "there is no job 4711");
+    expect(2, "logs", "usage: troupe logs");
+    expect(2, "logs --rank x 1", "--rank is \"x\"");
+}
+
+static void test_a_job_waits_for_its_time(void **state)
+{
+    (void)state;
+    expect(0, "submit --start-at +1h --name later --storage runs --key later -- true", "job ");
+    expect(0, "logs later", ""); // Nothing yet.
+    assert_string_equal(output, "");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_program_is_done_and_its_output_kept),
+        cmocka_unit_test(test_a_failure_is_told),
+        cmocka_unit_test(test_what_is_wrong_is_said),
+        cmocka_unit_test(test_a_job_waits_for_its_time),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
