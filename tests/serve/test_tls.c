@@ -136,11 +136,11 @@ static void test_what_is_refused(void **state)
                    TROUPE_NOT_FOUND, "/no/such");
     assert_refused(troupe_serve(served, NULL, "/served", &it, .http_listen = "127.0.0.1",
                                 .certificate = text, .certificate_key = text),
-                   TROUPE_IO, "with that certificate and key");
+                   TROUPE_INVALID, "does not take that certificate and key");
     needs_programs();
     assert_refused(troupe_serve(served, NULL, "/served", &it, .http_listen = "127.0.0.1",
                                 .certificate = certificate, .certificate_key = other_key),
-                   TROUPE_IO, "with that certificate and key");
+                   TROUPE_INVALID, "does not take that certificate and key");
 }
 
 int main(int argc, char **argv)
