@@ -26,6 +26,7 @@ struct trp_desk_job {
     int watches[3];  // Of the run's folder, its logs and the job's folder; -1: not there yet.
     bool fresh;      // Something may have been written.
     bool busy;       // The thread reads it, without the lock.
+    bool seen;       // The thread has read it.
     bool server_end; // The server says that it has ended,
     int status;      // so.
     bool stopped;
@@ -210,6 +211,7 @@ static void serve_jobs(trp_desk *desk, bool every)
             bool over = serve_job(&now, now.server_end || every);
             pthread_mutex_lock(&desk->lock);
             at->busy = false;
+            at->seen = true;
             at->over |= over;
             pthread_cond_broadcast(&desk->idle);
         }
@@ -399,6 +401,14 @@ troupe_status trp_desk_add(trp_desk *desk, const trp_wire_job *job, trp_tail *ta
     take_job(desk, job);
     watch(desk, job->job);
     return TROUPE_OK;
+}
+
+void trp_desk_await(trp_desk *desk, const trp_desk_job *job)
+{
+    pthread_mutex_lock(&desk->lock);
+    while (!job->seen || (job->server_end && !job->over))
+        pthread_cond_wait(&desk->idle, &desk->lock);
+    pthread_mutex_unlock(&desk->lock);
 }
 
 bool trp_desk_is_last(trp_desk *desk, const trp_desk_job *job)

@@ -25,6 +25,8 @@ const char *trp_desk_folder(const trp_desk *desk);
 troupe_status trp_desk_add(trp_desk *desk, const trp_wire_job *job, trp_tail *tail,
                            void (*told)(void *user, const trp_wire_job *job), void *user,
                            trp_desk_job **added);
+// Waits until all is told that the job had done when it was added. Not by the desk's own threads.
+void trp_desk_await(trp_desk *desk, const trp_desk_job *job);
 // Whether no other handle of this process is on that job.
 bool trp_desk_is_last(trp_desk *desk, const trp_desk_job *job);
 // Nothing is called for it any more when this returns. Clears *job. Not by the desk's own threads.

@@ -262,7 +262,10 @@ static void take_told(void *user, const trp_wire_job *job)
     troupe_job_state state = job->state == TRP_JOB_PAUSED ? TROUPE_JOB_PAUSED : TROUPE_JOB_QUEUED;
     bool waits = job->state == TRP_JOB_PAUSED || job->state == TRP_JOB_QUEUED;
     pthread_mutex_lock(&handle->lock);
-    if (waits && job->attempt == 0 && handle->state != state && handle->state != TROUPE_JOB_DONE) {
+    waits = waits && job->attempt == 0 && handle->state != TROUPE_JOB_DONE;
+    if (waits)
+        handle->ranks = job->need.ranks;
+    if (waits && handle->state != state) {
         handle->state = state;
         trp_handle_show_state(handle);
         for (trp_follow *at = handle->followers.first; at; at = trp_follow_next(at))
@@ -365,6 +368,8 @@ troupe_status trp_detached_submit(troupe_job *handle, const troupe_trainer *trai
                 troupe_last_error()->text);
     if (status == TROUPE_OK)
         status = attach(handle, desk, &job, own ? (off_t)is.journal : journal_of(&job), follower);
+    if (status == TROUPE_OK && !own)
+        trp_desk_await(desk, handle->detached->watched);
     drop_submission(&is);
     trp_arena_clear(&arena);
     return status;
@@ -426,7 +431,9 @@ troupe_status trp_detached_find(troupe_job *handle, const char *key,
         status = read_spec(handle, &job);
     if (status == TROUPE_OK)
         status = attach(handle, desk, &job, journal_of(&job), follower);
-    if (status != TROUPE_OK)
+    if (status == TROUPE_OK)
+        trp_desk_await(desk, handle->detached->watched);
+    else
         trp_desk_release(&desk);
     trp_arena_clear(&arena);
     return status;

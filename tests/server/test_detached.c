@@ -209,13 +209,26 @@ static void test_a_job_outlives_its_program(void **state)
     assert_int_equal(seen.reports, 20);
     assert_int_equal(seen.done, 1);
     events_free(&seen);
-    // It is found when it has ended, too.
+    // It is found when it has ended, too, and known at once for what it is.
+    troupe_job_status now;
     troupe_must(troupe_job_find("night", &job));
+    troupe_job_status_get(job, &now);
+    assert_int_equal(now.state, TROUPE_JOB_DONE);
+    assert_int_equal(now.reports, 20);
+    assert_int_equal(now.ranks, RANKS);
     result = end_of(job);
     assert_int_equal(troupe_result_reports(result), 20);
     troupe_result_free(&result);
     troupe_job_close(&job);
     assert_int_equal(troupe_job_find("noon", &job), TROUPE_NOT_FOUND);
+    // So is one that waits.
+    plan config = {.reports = 1};
+    troupe_must(
+        SUBMIT(&config, NULL, &job, .key = "later", .start_at = 4e9, .server = TROUPE_SERVER_AUTO));
+    troupe_job_status_get(job, &now);
+    assert_int_equal(now.state, TROUPE_JOB_QUEUED);
+    assert_int_equal(now.ranks, RANKS);
+    troupe_job_close(&job);
 }
 
 // F06.
