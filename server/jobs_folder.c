@@ -207,10 +207,12 @@ static troupe_status list_folders(const char *all, int64_t **ids, size_t *count)
 {
     size_t room = 0;
     DIR *folder = opendir(all);
-    if (folder == NULL)
-        return trp_fail_errno(TROUPE_IO, "%s cannot be read", all);
     *ids = NULL;
     *count = 0;
+    if (folder == NULL && errno == ENOENT)
+        return TROUPE_OK; // No server has run yet.
+    if (folder == NULL)
+        return trp_fail_errno(TROUPE_IO, "%s cannot be read", all);
     for (struct dirent *it; (it = readdir(folder)) != NULL;) {
         char *end;
         long long id = strtoll(it->d_name, &end, 10);

@@ -46,30 +46,39 @@ static void usage(FILE *out, bool submits)
                 "Runs a program on each rank of a training run, as PyTorch's torchrun does, with\n"
                 "reports, checkpoints and restarts: troupe-train(1) says what it finds in its\n"
                 "environment. Ctrl-C stops the run in order, a second one ends it at once.\n\n");
-    fprintf(
-        out,
-        "  -n, --ranks N           processes (default 1)\n"
-        "      --min-ranks N       begin with so many where there is no room for more\n"
-        "      --name NAME         of the run's folder (default: of the program or script)\n"
-        "      --storage DIR       folder of all runs (default ~/troupe_results)\n"
-        "      --resume            go on with the run of that name, if there is one\n"
-        "      --from DIR          begin with this checkpoint\n"
-        "      --restarts N        after failures (default 0; -1: always)\n"
-        "      --cpus N            reserved for each rank (default 1)\n"
-        "      --gpus N            of each rank, also a part of one (default 0)\n"
-        "      --resources TEXT    of each rank, as \"license=1\"\n"
-        "      --time-limit TIME   stop after that: 90, 30m, 12h, 2d (default: none)\n"
-        "      --grace TIME        to end after a stop (default 10)\n"
-        "      --keep N            best checkpoints (default: all)\n"
-        "      --best METRIC:GOAL  that ranks them; GOAL is min or max\n"
-        "      --save-every N      ask for a checkpoint with each Nth report (default 1)\n"
-        "      --rank-0-reports    the programs of other ranks do not\n"
-        "      --config JSON       for the program, in TROUPE_CONFIG\n"
-        "      --env KEY=VALUE     for the program; may be repeated\n"
-        "      --folder DIR        where the program runs (default: here)\n"
-        "  -q, --quiet             show nothing of the run\n\n"
-        "Ends with 0: the run has ended; 1: it has failed; 2: the command line is wrong; 3: it\n"
-        "was stopped at its time limit. A run that a signal has stopped ends by that signal.\n");
+    fprintf(out,
+            "  -n, --ranks N           processes (default 1)\n"
+            "      --min-ranks N       begin with so many where there is no room for more\n"
+            "      --name NAME         of the run's folder (default: of the program or script)\n"
+            "      --storage DIR       folder of all runs (default ~/troupe_results)\n"
+            "      --resume            go on with the run of that name, if there is one\n"
+            "      --from DIR          begin with this checkpoint\n"
+            "      --restarts N        after failures (default 0; -1: always)\n"
+            "      --cpus N            reserved for each rank (default 1)\n"
+            "      --gpus N            of each rank, also a part of one (default 0)\n"
+            "      --resources TEXT    of each rank, as \"license=1\"\n"
+            "      --time-limit TIME   stop after that: 90, 30m, 12h, 2d (default: none)\n"
+            "      --grace TIME        to end after a stop (default 10)\n"
+            "      --keep N            best checkpoints (default: all)\n"
+            "      --best METRIC:GOAL  that ranks them; GOAL is min or max\n"
+            "      --save-every N      ask for a checkpoint with each Nth report (default 1)\n"
+            "      --rank-0-reports    the programs of other ranks do not\n"
+            "      --config JSON       for the program, in TROUPE_CONFIG\n"
+            "      --env KEY=VALUE     for the program; may be repeated\n"
+            "      --folder DIR        where the program runs (default: here)\n"
+            "  -q, --quiet             show nothing of the run\n\n");
+    if (submits)
+        fprintf(
+            out,
+            "Ends with 0: the job was taken, or with --follow has ended; 1: it was not, or has\n"
+            "failed; 2: the command line is wrong; 3, with --follow: it was stopped, or a signal\n"
+            "has ended the waiting.\n");
+    else
+        fprintf(
+            out,
+            "Ends with 0: the run has ended; 1: it has failed; 2: the command line is wrong; 3:\n"
+            "it was stopped at its time limit. A run that a signal has stopped ends by that\n"
+            "signal.\n");
 }
 
 // ---- what is given

@@ -46,6 +46,13 @@ static int stop(void **state)
     return 0;
 }
 
+static void test_before_the_first_server_there_are_no_jobs(void **state)
+{
+    (void)state;
+    expect(0, "jobs --all", "no jobs");
+    expect(1, "jobs 4711", "there is no such job in ");
+}
+
 // F02, F07, F13.
 static void test_a_program_is_done_and_its_output_kept(void **state)
 {
@@ -86,6 +93,7 @@ static void test_what_is_wrong_is_said(void **state)
     expect(2, "submit --start-at later -- true", "--start-at is \"later\"");
     expect(2, "train --key k -- true", "unrecognized option");
     expect(0, "submit --help", "--start-at TIME");
+    assert_non_null(strstr(output, "Ends with 0: the job was taken"));
     expect(1, "logs noon", "there is no job with the key 'noon'");
     expect(1, "logs 4711", "there is no job 4711");
     expect(2, "logs", "usage: troupe logs");
@@ -103,6 +111,7 @@ static void test_a_job_waits_for_its_time(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_before_the_first_server_there_are_no_jobs),
         cmocka_unit_test(test_a_program_is_done_and_its_output_kept),
         cmocka_unit_test(test_a_failure_is_told),
         cmocka_unit_test(test_what_is_wrong_is_said),
