@@ -13,6 +13,13 @@ static void use_stop(FILE *out)
             "  --now         kills them: they lose what was not saved\n");
 }
 
+static const char *outcome(const trp_wire_answer *answer, bool now)
+{
+    if (answer->text != NULL && answer->text[0] != '\0')
+        return answer->text; // It has ended.
+    return now ? "is killed" : "is to stop";
+}
+
 int program_stop(int argc, char **argv)
 {
     static const struct option options[] = {
@@ -39,7 +46,7 @@ int program_stop(int argc, char **argv)
                               .number = now ? TROUPE_CANCELLED : 0,
                               .text = now ? "killed by `troupe stop --now`" : NULL};
         if (trp_asker_wish(&asker, &what, &answer))
-            printf("job %" PRId64 " %s\n", answer.job, now ? "is killed" : "is to stop");
+            printf("job %" PRId64 " %s\n", answer.job, outcome(&answer, now));
         else
             result = PROGRAM_FAILED;
     }

@@ -80,7 +80,7 @@ typedef struct trp_owed {
     uint32_t number;
     trp_wire_kind kind; // Of the answer.
     troupe_status status;
-    char *text; // Of a failure.
+    char *text; // Of a failure; of a wish: that the job has ended.
     int64_t job;
     bool wish;          // Of a wish, which has to be stored.
     trp_wire_list list; // Of TRP_WIRE_JOBS.

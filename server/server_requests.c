@@ -128,8 +128,11 @@ static void wish(trp_server *server, trp_client *client, const trp_wire_frame *f
     trp_entry *job = NULL;
     troupe_status status = trp_jobs_wish(server->jobs, what, &job);
     trp_owed *owed = owe_outcome(server, client, frame, TRP_WIRE_ANSWER, status, job);
-    if (owed != NULL)
-        owed->wish = status == TROUPE_OK;
+    if (owed == NULL || status != TROUPE_OK)
+        return;
+    owed->wish = true;
+    if (job->row.state == TRP_JOB_ENDED) // Not by this: that comes with the turn.
+        (void)trp_row_set(&owed->text, "has ended");
 }
 
 static void stop(trp_server *server, trp_client *client, const trp_wire_frame *frame,

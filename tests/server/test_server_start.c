@@ -167,6 +167,8 @@ static void test_jobs_are_shown_with_and_without_it(void **state)
     site_await(link, 1, TRP_JOB_ENDED, &arena, &job);
     assert_int_equal(troupe("jobs --all"), 0);
     assert_says("stopped");
+    assert_int_equal(troupe("stop night"), 0);
+    assert_says("job 1 has ended");
     assert_int_equal(troupe("modify night key="), 0);
     assert_int_equal(troupe("jobs night"), 1);
     assert_int_equal(troupe("server gc --keep 1"), 0);
