@@ -18,6 +18,7 @@
 #include <train/file.h>
 #include <train/job_mode.h>
 #include <train/job_runner.h>
+#include <train/rank_log.h>
 #include <unistd.h>
 
 static struct {
@@ -147,6 +148,7 @@ static void run(troupe_status status)
 {
     if (status != TROUPE_OK)
         trp_job_runner_fail(&mode.is, status);
+    trp_rank_logs_be_alone();
     trp_job_runner_run(&mode.is);
 }
 

@@ -53,6 +53,8 @@ static struct {
     pthread_t thread;
 } writer = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
+static atomic_bool alone; // Lines are not printed besides.
+
 trp_rank_logs *trp_rank_logs_open(const char *run, trp_log_sink sink)
 {
     size_t size = strlen(run) + 1;
@@ -344,7 +346,7 @@ void trp_rank_log_follow(trp_rank_logs *logs, int rank, int world, int attempt, 
     logs->first = log;
     pthread_mutex_unlock(&writer.lock);
     trp_output_settle_set(settle);
-    trp_output_listener listener = {take_line, take_end, log};
+    trp_output_listener listener = {take_line, take_end, log, atomic_load(&alone)};
     if (logs->sink.is != NULL)
         logs->sink.is->begin(logs->sink.user);
     if (trp_output_listener_add(worker.process, worker.incarnation, &listener))
@@ -352,6 +354,11 @@ void trp_rank_log_follow(trp_rank_logs *logs, int rank, int world, int attempt, 
     pthread_mutex_lock(&writer.lock);
     free_log(log);
     pthread_mutex_unlock(&writer.lock);
+}
+
+void trp_rank_logs_be_alone(void)
+{
+    atomic_store(&alone, true);
 }
 
 void trp_rank_log_go_on(trp_rank_logs *logs, int rank, int attempt)

@@ -25,6 +25,9 @@ void trp_rank_log_follow(trp_rank_logs *logs, int rank, int world, int attempt,
                          troupe_actor worker);
 // What the process of that rank prints from now on is of that attempt. `logs` may be NULL.
 void trp_rank_log_go_on(trp_rank_logs *logs, int rank, int attempt);
+// What ranks print that are followed from now on goes to their files alone, and is not printed by
+// this process.
+void trp_rank_logs_be_alone(void);
 void trp_rank_logs_close(trp_rank_logs *logs);
 
 #endif

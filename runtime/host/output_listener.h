@@ -1,4 +1,5 @@
-// output_listener.h: who is told of the lines of a worker process, beside their being printed.
+// output_listener.h: who is told of the lines of a worker process, beside their being printed or
+// instead of it.
 //
 // A listener is known from when it is added until the process's output has ended, or all output has
 // (trp_output_listeners_end). Its functions are called by the thread that reads all output, which
@@ -14,6 +15,7 @@ typedef struct trp_output_listener {
     void (*line)(void *user, const char *text, size_t size); // Without its end of line.
     void (*end)(void *user);                                 // Called once, and last.
     void *user;
+    bool alone; // The lines are not printed.
 } trp_output_listener;
 
 // False: no output is read, or there is no memory; then nothing of it is called.

@@ -137,8 +137,11 @@ static bool has_listener(source *who)
 static void take_line(stream *from, const char *text, size_t size)
 {
     find_label(from->of);
-    if (has_listener(from->of))
+    if (has_listener(from->of)) {
         from->of->listener.line(from->of->listener.user, text, size);
+        if (from->of->listener.alone)
+            return;
+    }
     trp_fold_line line = {.source = from->of->incarnation,
                           .to_stderr = from->to_stderr,
                           .of_rank = from->of->labels > 1,

@@ -311,8 +311,13 @@ static void test_a_job_runs_without_a_server(void **state)
     assert_int_equal(count_in(text, "before the start\n"), 1);
     assert_null(strstr(text, "after the start"));
     assert_null(strstr(text, "at exit"));
+    free(text);
+    // What a rank prints is in its own file alone.
+    char *path = support_path(f->run.text, "log/rank_00000.log");
+    text = support_read_file(path);
     assert_non_null(strstr(text, "TROUPE_JOB unset, in job 1\n"));
     free(text);
+    free(path);
 }
 
 static bool has_usage(void *user)

@@ -75,6 +75,9 @@ static void test_a_program_is_done_and_its_output_kept(void **state)
     assert_non_null(strstr(output, "(rank 1) last"));
     expect(0, "logs -f --rank 1 1", "(rank 1) hello of 1");
     assert_null(strstr(output, "(rank 0)"));
+    expect(0, "logs --runner night", ""); // What ranks print is in their files alone.
+    assert_null(strstr(output, "hello of"));
+    assert_null(strstr(output, "an error"));
 }
 
 static void test_a_failure_is_told(void **state)
