@@ -306,6 +306,18 @@ static void set_levels(const trp_wire_wishes *wished, bool ranks)
     }
 }
 
+// Its node has what was granted for the attempt.
+static troupe_status check_ranks(int ranks)
+{
+    int granted = runner.mode->order.ranks;
+    if (ranks > granted)
+        return troupe_fail(TROUPE_TOO_LARGE,
+                           "%d ranks were asked for, and it was started with room for %d: pause "
+                           "it, change its ranks, and let it go on",
+                           ranks, granted);
+    return trp_job_check_ranks(runner.job, ranks);
+}
+
 // By the link's thread alone.
 static void carry_out(const trp_wire_wishes *wished)
 {
@@ -314,7 +326,7 @@ static void carry_out(const trp_wire_wishes *wished)
     runner.refused[0] = '\0';
     bool resized = wished->resizes != runner.wishes.resizes;
     pthread_mutex_unlock(&runner.lock);
-    bool ranks = resized && trp_job_check_ranks(runner.job, wished->ranks) == TROUPE_OK;
+    bool ranks = resized && check_ranks(wished->ranks) == TROUPE_OK;
     if (resized && !ranks)
         refuse("the number of ranks that was wished is not taken");
     pthread_mutex_lock(&runner.lock);

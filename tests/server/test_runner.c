@@ -434,6 +434,12 @@ static void test_live_values_and_a_pause(void **state)
     stand_in_wish(&f->server, wishes);
     assert_true(support_wait_until(stand_in_is_echoed, &f->server, SUPPORT_SOON_MS));
     assert_non_null(strstr(f->server.refused, "rate"));
+    wishes.live = (troupe_array_trp_wire_live){rates, 3};
+    wishes.ranks = RANKS + 1;
+    wishes.resizes = 1;
+    stand_in_wish(&f->server, wishes);
+    assert_true(support_wait_until(stand_in_is_echoed, &f->server, SUPPORT_SOON_MS));
+    assert_non_null(strstr(f->server.refused, "pause it, change its ranks"));
     stand_in_wish(&f->server, (trp_wire_wishes){.pause = true, .live = {rates, 3}});
     assert_int_equal(await_end(f), NO_END);
     assert_true(support_wait_until(stand_in_is_paused, &f->server, SUPPORT_SOON_MS));
