@@ -160,7 +160,7 @@ static troupe_status write_claim(const submission *is, const char *server, int64
 }
 
 // The run's folder; and options that are left out are those of a run that goes on.
-static troupe_status claim(submission *is, const char *server)
+static troupe_status claim(submission *is, const troupe_trainer *trainer, const char *server)
 {
     trp_run_file file;
     TROUPE_TRY(trp_run_claim(&is->options, &is->run, &is->made));
@@ -171,6 +171,7 @@ static troupe_status claim(submission *is, const char *server)
     if (status == TROUPE_NOT_FOUND && is->options.open == TROUPE_OPEN_RESUME_OR_NEW)
         return TROUPE_OK;
     TROUPE_TRY(status);
+    TROUPE_TRY(trp_run_check_trainer(is->run.text, &file.head, trainer, is->options.force));
     trp_options_merge(&is->options, &file.head.options);
     is->journal = size_of(is->run.text, "journal.jsonl");
     return TROUPE_OK;
@@ -241,7 +242,7 @@ static troupe_status prepare(submission *is, const trp_job_spec *spec,
     TROUPE_TRY(trp_train_options_complete(&whole, trainer, NULL));
     if (is->options.name == NULL)
         is->options.name = trainer->name;
-    TROUPE_TRY(claim(is, server));
+    TROUPE_TRY(claim(is, trainer, server));
     TROUPE_TRY(trp_train_options_complete(&is->options, trainer, NULL));
     return write_message(is, spec, trainer);
 }

@@ -255,15 +255,22 @@ static troupe_status merge_options(trp_job *job, trp_saved_options saved)
     return trp_options_keep(&job->options, &job->arena);
 }
 
+troupe_status trp_run_check_trainer(const char *run, const trp_run_head *head,
+                                    const troupe_trainer *trainer, bool force)
+{
+    if (force || strcmp(head->trainer, trainer->name) == 0)
+        return TROUPE_OK;
+    return troupe_fail(TROUPE_WRONG_TYPE,
+                       "the run %s was made by trainer '%.63s', and is opened by trainer '%s': "
+                       "open it by the first, or with .force = true",
+                       run, head->trainer, trainer->name);
+}
+
 static troupe_status check_trainer(const trp_job *job, const trp_run_head *head)
 {
+    TROUPE_TRY(trp_run_check_trainer(job->path, head, job->trainer, job->options.force));
     if (strcmp(head->trainer, job->trainer->name) == 0)
         return TROUPE_OK;
-    if (!job->options.force)
-        return troupe_fail(TROUPE_WRONG_TYPE,
-                           "the run %s was made by trainer '%.63s', and is opened by trainer '%s': "
-                           "open it by the first, or with .force = true",
-                           job->path, head->trainer, job->trainer->name);
     trp_log(TRP_WARN, "the run %s was made by trainer '%.63s' and goes on with '%s'", job->path,
             head->trainer, job->trainer->name);
     return TROUPE_OK;

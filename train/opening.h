@@ -25,6 +25,9 @@ typedef struct trp_opening {
 // Finds or makes a run's folder in local files, as the options say, which have a name. *made: it
 // was made for this. TROUPE_NOT_FOUND, TROUPE_EXISTS, TROUPE_IO, TROUPE_NO_SPACE, TROUPE_INVALID.
 troupe_status trp_run_claim(const troupe_train_options *options, trp_path *run, bool *made);
+// TROUPE_WRONG_TYPE: the run was made by another trainer, and that is not forced.
+troupe_status trp_run_check_trainer(const char *run, const trp_run_head *head,
+                                    const troupe_trainer *trainer, bool force);
 // Finds or makes the job's folder and takes it for this driver. The job's options are those that
 // were given; of a run that goes on, those left out become the ones it was made with. Sets
 // job->path and job->opening.

@@ -61,6 +61,13 @@ static troupe_status count_up(troupe_rank *me, const plan *config)
 }
 TROUPE_TRAINER(count_up, plan, .live = "rate");
 
+static troupe_status count_down(troupe_rank *me, const plan *config)
+{
+    (void)me, (void)config;
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(count_down, plan);
+
 // ---- the server
 
 static trp_wire_status server_status(void)
@@ -419,6 +426,12 @@ static void test_the_same_again_is_the_same_job(void **state)
     assert_true(troupe_result_stopped(result));
     troupe_result_free(&result);
     troupe_job_close(&job);
+    // Nor another trainer's, which is said before it is queued.
+    assert_int_equal(troupe_submit(count_down, &config, NULL, &none, .storage = storage,
+                                   .name = "one", .open = TROUPE_OPEN_RESUME,
+                                   .server = TROUPE_SERVER_AUTO),
+                     TROUPE_WRONG_TYPE);
+    assert_non_null(strstr(troupe_last_error()->text, "was made by trainer 'count_up'"));
 }
 
 static void *wait_for_end(void *job)
