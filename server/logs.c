@@ -8,6 +8,7 @@
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
 #include <server/ask.h>
+#include <server/schedule.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,13 +64,15 @@ static bool read_options(int argc, char **argv, settings *is, int *ends)
             is->follows = true;
         else if (option == 'R')
             is->wanted = RUNNER;
-        else if (option == 'r')
-            is->wanted = (int)strtol(optarg, &end, 10);
-        if (option == 'r' && (*end != '\0' || end == optarg || is->wanted < 0)) {
-            fprintf(stderr, "troupe logs: --rank is \"%s\", expected a number of 0 or more\n",
-                    optarg);
+        long rank = option == 'r' ? strtol(optarg, &end, 10) : 0;
+        if (option == 'r' &&
+            (*end != '\0' || end == optarg || rank < 0 || rank >= TRP_SCHEDULE_RANKS_MAX)) {
+            fprintf(stderr, "troupe logs: --rank is \"%s\", expected a number from 0 to %d\n",
+                    optarg, TRP_SCHEDULE_RANKS_MAX - 1);
             return false;
         }
+        if (option == 'r')
+            is->wanted = (int)rank;
         if (option == 'h' || option == '?') {
             usage(option == 'h' ? stdout : stderr);
             *ends = option == 'h' ? PROGRAM_DONE : PROGRAM_MISUSED;
@@ -235,6 +238,17 @@ static bool print_all(job_logs *job, int wanted, bool all)
     return fflush(stdout) == 0;
 }
 
+static bool has_log(const job_logs *job, int rank)
+{
+    trp_path path;
+    if (rank < 0 ||
+        (trp_path_make(&path, "%s/log/rank_%05d.log", job->run.text, rank) == TROUPE_OK &&
+         access(path.text, F_OK) == 0))
+        return true;
+    fprintf(stderr, "troupe logs: rank %d has no log in %s/log\n", rank, job->run.text);
+    return false;
+}
+
 int program_logs(int argc, char **argv)
 {
     static const struct timespec pause = {0, 100000000};
@@ -257,5 +271,5 @@ int program_logs(int argc, char **argv)
     trp_free(job.sources);
     if (!fine)
         fprintf(stderr, "troupe logs: standard output is gone, or there is no memory\n");
-    return fine ? PROGRAM_DONE : PROGRAM_FAILED;
+    return fine && has_log(&job, is.wanted) ? PROGRAM_DONE : PROGRAM_FAILED;
 }

@@ -75,6 +75,7 @@ static void test_a_program_is_done_and_its_output_kept(void **state)
     assert_non_null(strstr(output, "(rank 1) last"));
     expect(0, "logs -f --rank 1 1", "(rank 1) hello of 1");
     assert_null(strstr(output, "(rank 0)"));
+    expect(1, "logs --rank 7 night", "rank 7 has no log in /");
     expect(0, "logs --runner night", ""); // What ranks print is in their files alone.
     assert_null(strstr(output, "hello of"));
     assert_null(strstr(output, "an error"));
@@ -101,6 +102,7 @@ static void test_what_is_wrong_is_said(void **state)
     expect(1, "logs 4711", "there is no job 4711");
     expect(2, "logs", "usage: troupe logs");
     expect(2, "logs --rank x 1", "--rank is \"x\"");
+    expect(2, "logs --rank 1024 1", "expected a number from 0 to 1023");
 }
 
 static void test_a_job_waits_for_its_time(void **state)
