@@ -452,6 +452,8 @@ int program_server(int argc, char **argv)
     for (size_t i = 0; i < sizeof actions / sizeof *actions && optind == argc - 1; i++)
         if (strcmp(argv[optind], actions[i].name) == 0)
             return actions[i].run(&it);
+    if (optind == argc - 1)
+        fprintf(stderr, "troupe server: there is no command \"%s\"\n", argv[optind]);
     usage(stderr);
     return PROGRAM_MISUSED;
 }

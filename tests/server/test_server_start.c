@@ -109,6 +109,7 @@ static void test_a_pipe_does_not_hang_on_it(void **state)
     assert_says("no train server runs");
     assert_int_equal(troupe("server stop"), 0); // There is none: that is what was asked for.
     assert_int_equal(troupe("server begin"), 2);
+    assert_says("there is no command \"begin\"");
     support_directory_remove(folder);
 }
 
