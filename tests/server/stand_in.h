@@ -166,6 +166,15 @@ static inline bool stand_in_is_echoed(void *user)
     return echoed;
 }
 
+// Whether the runner has refused a wish with such a sentence.
+static inline bool stand_in_was_told_why(stand_in *self, const char *part)
+{
+    pthread_mutex_lock(&self->lock);
+    bool told = strstr(self->refused, part) != NULL;
+    pthread_mutex_unlock(&self->lock);
+    return told;
+}
+
 static inline bool stand_in_is_paused(void *user)
 {
     stand_in *self = user;
