@@ -171,7 +171,7 @@ troupe_status troupe_serve_as(const troupe_model *model, const char *checkpoint,
 
 static troupe_status make_change(troupe_service service, const char *function,
                                  const char *checkpoint, const troupe_version_options *how,
-                                 trp_change_how *ask)
+                                 trp_change_how ask)
 {
     TRP_REQUIRE(how);
     troupe_version_options full;
@@ -188,10 +188,10 @@ static troupe_status make_change(troupe_service service, const char *function,
     if (status == TROUPE_OK)
         status = find_checkpoint(model, checkpoint, full.repository, &at);
     if (status == TROUPE_OK) {
-        ask->checkpoint = at.folder;
-        ask->version = at.name;
-        ask->config = full.config;
-        status = trp_service_make_change(service.address, ask);
+        ask.checkpoint = at.folder;
+        ask.version = at.name;
+        ask.config = full.config;
+        status = trp_service_make_change(service.address, &ask);
     }
     trp_free(at.folder);
     trp_arena_clear(&arena);
@@ -201,7 +201,8 @@ static troupe_status make_change(troupe_service service, const char *function,
 troupe_status troupe_service_roll_with(troupe_service service, const char *checkpoint,
                                        const troupe_version_options *how)
 {
-    return make_change(service, "troupe_service_roll", checkpoint, how, &(trp_change_how){0});
+    trp_change_how ask = {0};
+    return make_change(service, "troupe_service_roll", checkpoint, how, ask);
 }
 
 troupe_status troupe_service_canary_with(troupe_service service, const char *checkpoint,
@@ -210,8 +211,7 @@ troupe_status troupe_service_canary_with(troupe_service service, const char *che
     trp_change_how ask = {.canary = true, .reweigh = !checkpoint || weight <= 0, .weight = weight};
     if (!(weight >= 0 && weight <= 1))
         return troupe_fail(TROUPE_INVALID, "the weight of a canary is %g, must be 0 to 1", weight);
-    return make_change(service, "troupe_service_canary", ask.reweigh ? NULL : checkpoint, how,
-                       &ask);
+    return make_change(service, "troupe_service_canary", ask.reweigh ? NULL : checkpoint, how, ask);
 }
 
 troupe_ref troupe_predict(troupe_service service, const troupe_tensor *x)
