@@ -27,6 +27,7 @@ enum { START_MS = 5000, LINK_MS = 2000, IDLE_S = 600, LOG_BYTES_MAX = 8 << 20 };
 
 typedef struct settings {
     trp_server_how how;
+    trp_path folder; // Of its state.
     trp_wire_gc gc;
     bool foreground, json, jobs, no_gateway;
 } settings;
@@ -178,22 +179,23 @@ static int fail_start(int pipe)
     return PROGRAM_FAILED;
 }
 
-static int run_server(settings *it, int pipe)
+static int run_server(const settings *it, int pipe)
 {
     int lock;
-    it->how.ready = set_ready;
-    it->how.user = &pipe;
-    troupe_status status = take_lock(it->how.folder, &lock);
+    trp_server_how how = it->how;
+    how.ready = set_ready;
+    how.user = &pipe;
+    troupe_status status = take_lock(how.folder, &lock);
     if (status == TROUPE_EXISTS && pipe >= 0) {
         (void)!write(pipe, "b", 1);
         return PROGRAM_DONE;
     }
     if (status == TROUPE_EXISTS)
-        (void)trp_server_lock(it->how.folder, &lock); // Says which one.
+        (void)trp_server_lock(how.folder, &lock); // Says which one.
     if (status != TROUPE_OK)
         return fail_start(pipe);
-    trp_say("process %d serves %s", (int)getpid(), it->how.folder);
-    if (trp_server_run(&it->how) != TROUPE_OK)
+    trp_say("process %d serves %s", (int)getpid(), how.folder);
+    if (trp_server_run(&how) != TROUPE_OK)
         return fail_start(pipe);
     trp_say("process %d ends", (int)getpid());
     return PROGRAM_DONE;
@@ -289,13 +291,12 @@ static int await_server(const settings *it, int pipe)
 
 static int start(settings *it)
 {
-    trp_path folder;
     int ends[2];
-    if (trp_state_folder_open(&folder) != TROUPE_OK) {
+    if (trp_state_folder_open(&it->folder) != TROUPE_OK) {
         fprintf(stderr, "troupe server: %s\n", troupe_last_error()->text);
         return PROGRAM_FAILED;
     }
-    it->how.folder = folder.text;
+    it->how.folder = it->folder.text;
     it->how.gateway = !it->no_gateway;
     if (it->foreground)
         return run_server(it, -1);

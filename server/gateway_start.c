@@ -18,8 +18,6 @@
 #include <train/state_folder.h>
 #include <unistd.h>
 
-extern char **environ;
-
 // ---- who it is
 
 // The process that holds the lock; 0: none does.

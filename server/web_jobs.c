@@ -119,7 +119,7 @@ static const char *outcome_of(int status, bool stopped)
 static void name_state(web_call *call, web_job *job)
 {
     static const char *const words[] = {"QUEUED", "STARTING", "RUNNING", "PAUSED", "ENDED"};
-    web_run *run;
+    web_run *run = NULL;
     job->outcome = NULL;
     if (job->told != NULL && job->told->state >= 0 && job->told->state <= TRP_JOB_ENDED) {
         job->state = words[job->told->state];
@@ -131,11 +131,12 @@ static void name_state(web_call *call, web_job *job)
         job->state = "ENDED";
         job->outcome = outcome_of(job->end.status, job->end.stopped);
     } else if (job->holder != 0) {
-        bool paused =
-            web_job_run(call, job, &run) == TROUPE_OK && strcmp(run->facts.state, "PAUSED") == 0;
+        (void)web_job_run(call, job, &run);
+        bool paused = run != NULL && strcmp(run->facts.state, "PAUSED") == 0;
         job->state = paused ? "PAUSED" : "RUNNING";
     } else {
-        job->begun |= web_job_run(call, job, &run) == TROUPE_OK && run->facts.attempts > 0;
+        (void)web_job_run(call, job, &run);
+        job->begun |= run != NULL && run->facts.attempts > 0;
         job->state = job->begun ? "LOST" : "QUEUED";
     }
 }

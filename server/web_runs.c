@@ -191,6 +191,8 @@ static void make_room(web_runs *runs)
         if (runs->count <= 1 || (runs->count <= WEB_RUNS_KEPT && bytes <= WEB_RUNS_BYTES))
             return;
         web_run *gone = *oldest;
+        if (gone == NULL)
+            return;
         *oldest = gone->next;
         runs->count--;
         free_run(gone);

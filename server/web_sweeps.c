@@ -231,6 +231,8 @@ static void make_room(web_sweeps *sweeps)
             if ((*at)->asked < (*oldest)->asked)
                 oldest = at;
         web_sweep *gone = *oldest;
+        if (gone == NULL)
+            return;
         *oldest = gone->next;
         sweeps->count--;
         free_sweep(gone);

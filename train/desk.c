@@ -430,9 +430,10 @@ void trp_desk_remove(trp_desk *desk, trp_desk_job **held)
         pthread_cond_wait(&desk->idle, &desk->lock);
     remove_watches(desk, job);
     trp_desk_job **at = &desk->first;
-    while (*at != job)
+    while (*at != NULL && *at != job)
         at = &(*at)->next;
-    *at = job->next;
+    if (*at != NULL)
+        *at = job->next;
     pthread_mutex_unlock(&desk->lock);
     trp_tail_close(job->tail);
     free_job(job);

@@ -121,9 +121,10 @@ static troupe_status claim(void)
                            "the train server has started process %d for job %" PRId64
                            ", and this is its child: expected no fork before troupe_start",
                            (int)mode.pid, mode.is.job);
-    while (late) // What follows is the client's part of the program.
+    if (!late)
+        return TROUPE_OK;
+    for (;;) // What follows is the client's part of the program.
         (void)pause();
-    return TROUPE_OK;
 }
 
 static troupe_status begin(const troupe_options *given, troupe_options *own)

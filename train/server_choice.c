@@ -116,7 +116,7 @@ troupe_status trp_server_start(const char *folder)
 {
     char program[PATH_MAX], words[600];
     int ends[2], code = 0;
-    pid_t pid;
+    pid_t pid = -1;
     TROUPE_TRY(trp_command_find("troupe-server", program, sizeof program));
     if (pipe2(ends, O_CLOEXEC) != 0)
         return trp_fail_errno(TROUPE_IO, "no pipe for %s", program);
