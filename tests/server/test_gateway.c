@@ -329,6 +329,7 @@ static size_t list_rows(row *rows, size_t capacity)
     return count;
 }
 
+// F21.
 static void test_who_may_ask_what(void **context)
 {
     (void)context;

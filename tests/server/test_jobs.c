@@ -263,6 +263,7 @@ static void test_a_stop_of_what_waits_ends_it(void **state)
     shop_close(&it);
 }
 
+// F17.
 static void test_a_kill_that_is_not_followed_is_a_signal(void **state)
 {
     shop it;
@@ -420,6 +421,7 @@ static char *books_of(const shop *it)
     return support_path(it->folder, "books.db");
 }
 
+// F14.
 static void test_lost_books_are_made_of_folders(void **state)
 {
     shop it;

@@ -192,6 +192,7 @@ static void test_there_are_so_many_clients_at_most(void **state)
     site_close(&it);
 }
 
+// F01.
 static void test_a_second_server_is_refused(void **state)
 {
     site it;

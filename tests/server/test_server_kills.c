@@ -176,6 +176,7 @@ static void test_a_death_at_each_step_loses_nothing(void **state)
 
 // ---- any moment
 
+// F14.
 static void test_deaths_at_any_moment_lose_nothing(void **state)
 {
     enum { CLIENTS = 3, JOBS = 20 };
@@ -211,7 +212,7 @@ static void test_deaths_at_any_moment_lose_nothing(void **state)
     site_close(&it);
 }
 
-// Runners die as well: jobs go on as further attempts, and never two at once.
+// F17: runners die as well: jobs go on as further attempts, and never two at once.
 static void test_deaths_of_runners_lose_nothing(void **state)
 {
     enum { JOBS = 12 };
@@ -253,7 +254,7 @@ static void test_deaths_of_runners_lose_nothing(void **state)
     site_close(&it);
 }
 
-// A hundred jobs of two ranks from three clients have eight CPUs, and never more.
+// F10: a hundred jobs of two ranks from three clients have eight CPUs, and never more.
 static void test_no_more_is_given_than_there_is(void **state)
 {
     enum { CLIENTS = 3, JOBS = 34, CPUS = 8 };

@@ -43,6 +43,7 @@ static int status_pid(void)
     return pid;
 }
 
+// F01.
 static void test_sixteen_starters_get_one_server(void **state)
 {
     (void)state;

@@ -331,6 +331,7 @@ static void test_logs_of_any_bytes(void **state)
     done(&got);
 }
 
+// F16.
 static void test_usage_and_timeline(void **state)
 {
     (void)state;
@@ -431,6 +432,7 @@ static void test_a_long_trial(void **state)
     done(&got);
 }
 
+// G20.
 static void test_models(void **state)
 {
     (void)state;
@@ -672,6 +674,7 @@ static void test_damaged_folders(void **state)
 
 // ---- pages and rights
 
+// F15.
 static void test_pages_and_who_may_see_what(void **state)
 {
     (void)state;
@@ -700,6 +703,7 @@ static void test_pages_and_who_may_see_what(void **state)
     }
 }
 
+// F15.
 static void test_the_document_has_each_route(void **state)
 {
     (void)state;

@@ -55,6 +55,7 @@ static void await(trp_web *web, const char *path, const char *says)
         expect(web, "GET", path, NULL, 200, says);
 }
 
+// F21.
 static void test_jobs_of_a_server(void **state)
 {
     (void)state;
