@@ -253,7 +253,7 @@ int program_logs(int argc, char **argv)
 {
     static const struct timespec pause = {0, 100000000};
     settings is;
-    job_logs job = {.count = 0};
+    static job_logs job; // Two paths, which a frame has no room for beside those of its parts.
     int ends;
     if (!read_options(argc, argv, &is, &ends))
         return ends;
