@@ -52,10 +52,12 @@ if(NOT TROUPE_SANITIZE)
   endif()
 endif()
 
+# The launcher has none: C's library ends a static program that names folders of libraries.
+set_target_properties(troupe_server PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+set_target_properties(troupe_launch PROPERTIES SKIP_BUILD_RPATH ON)
 foreach(program troupe_server troupe_launch)
   set_target_properties(${program} PROPERTIES
-    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools
-    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+    RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools)
   if(NOT PROJECT_IS_TOP_LEVEL AND NOT TROUPE_INSTALL)
     set_target_properties(${program} PROPERTIES EXCLUDE_FROM_ALL ON)
   endif()

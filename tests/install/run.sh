@@ -35,6 +35,19 @@ hosted() {
     TROUPE_COMMAND=$work/prefix/bin/troupe LD_LIBRARY_PATH=$libraries ./host "$work/libplugin.so"
 }
 
+# A job of the installed train server, whose program the installed launcher starts.
+has_a_server() (
+    export TROUPE_STATE="$work/state" TROUPE_SERVER=
+    troupe=$work/prefix/bin/troupe
+    [ -e "$work/prefix/bin/troupe-server" ] || exit 0
+    trap '"$troupe" server stop >/dev/null' EXIT
+    "$troupe" server start >/dev/null
+    # shellcheck disable=SC2016
+    "$troupe" submit --storage "$work/runs" -n 2 --follow -- sh -c 'echo "rank $RANK of $WORLD_SIZE"' >job ||
+        { cat job; "$troupe" jobs -a; exit 1; }
+    [ "$("$troupe" logs --rank 1 1)" = "rank 1 of 2" ]
+)
+
 uses_shared() { ldd "$1" | grep -q 'libtroupe\.so\.0 =>'; }
 
 case $way in
@@ -46,6 +59,7 @@ pkgconfig)
     # The static form of the same names every library behind it as well.
     cc $flags consumer.c $(pkg-config --static --cflags --libs troupe) -o consumer
     LD_LIBRARY_PATH=$libraries ./consumer
+    has_a_server
     ;;
 static)
     cc $flags consumer.c $(pkg-config --cflags --libs troupe-static) -o consumer
