@@ -86,7 +86,7 @@ static int look(int argc, char **argv)
     (void)umask(mask);
     getrlimit(RLIMIT_NOFILE, &files);
     sched_getaffinity(0, sizeof cpus, &cpus);
-    (void)readlink("/proc/self/fd/0", input, sizeof input - 1);
+    (void)!readlink("/proc/self/fd/0", input, sizeof input - 1);
     printf("folder %s\n", getcwd(folder, sizeof folder));
     printf("umask %o nice %d files %d cpus %d input %s\n", (unsigned)mask,
            getpriority(PRIO_PROCESS, 0), (int)files.rlim_cur, CPU_COUNT(&cpus), input);
