@@ -318,8 +318,9 @@ int trp_http_server_timeout_ms(const trp_http_server *server)
 void trp_http_server_turn(trp_http_server *server)
 {
     uint64_t times;
-    if (atomic_exchange(&server->resumed, false))
-        (void)!read(server->wake, &times, sizeof times);
+    // Always: the one who wakes it may have said so, and not written yet, at the last turn.
+    (void)!read(server->wake, &times, sizeof times);
+    atomic_store(&server->resumed, false);
     (void)trp_mhd.run(server->daemon);
 }
 

@@ -396,6 +396,8 @@ static void go_on(trp_service *self)
     for (trp_inference *it; self->serving && (it = trp_inferences_pop(&shared->inbox));)
         trp_inferences_push(&choose(self)->queue, it);
     pthread_mutex_unlock(&shared->lock);
+    for (version *it = self->versions; it && self->forced; it = it->next)
+        refuse_queue(self, it, TROUPE_STOPPED, "the service was stopped before it was asked");
     for (version *it = self->versions; it; it = it->next)
         for (replica *idle; it->queue.first && !it->leaves && (idle = idle_replica(self, it));)
             send_batch(self, idle);
@@ -844,7 +846,6 @@ static troupe_status trp_service_force(trp_service *self, const troupe_none *in,
     (void)in, (void)out;
     self->forced = true;
     for (version *it = self->versions; it; it = it->next) {
-        refuse_queue(self, it, TROUPE_STOPPED, "the service was stopped before it was asked");
         for (uint32_t i = 0; i < self->shared->replicas; i++)
             if (it->replicas[i].monitor != 0)
                 kill_replica(&it->replicas[i]);

@@ -255,6 +255,7 @@ static void turn(gateway *self, int signals, int64_t until_ms)
 static void end(gateway *self, int signals)
 {
     int64_t until_ms = trp_clock_ms() + END_MS;
+    self->ending = true; // Also where its folder was removed: nothing new is taken on.
     while (self->under_way > 0 && trp_clock_ms() < until_ms)
         turn(self, signals, until_ms);
     gateway_pool_close(&self->pool);

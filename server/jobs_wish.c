@@ -77,6 +77,7 @@ static troupe_status wish_go_on(trp_jobs *jobs, trp_entry *job)
 {
     trp_row *row = &job->row;
     if (row->paused) {
+        job->order_ms = trp_jobs_clock(jobs); // As one that is submitted now.
         TROUPE_TRY(trp_jobs_queue(jobs, job));
         if (row->kill == 0)
             TROUPE_TRY(trp_row_set(&row->why, NULL));
@@ -100,6 +101,8 @@ static troupe_status wish_ranks(trp_jobs *jobs, trp_entry *job, int ranks)
             row->need.min_ranks = ranks;
         TROUPE_TRY(requeue(jobs, job, &before));
     }
+    if (row->state == TRP_JOB_STARTING) // More that was wished before is wished no more.
+        (void)trp_schedule_resize(jobs->schedule, job->ticket, row->granted_ranks);
     row->ranks = ranks;
     row->resizes++;
     return TROUPE_OK;

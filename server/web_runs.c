@@ -65,14 +65,16 @@ static void spread(const web_usage *usage, web_usage_rank *it, double from, doub
 static bool take_sample(web_usage *usage, const sample *at)
 {
     static const double longest_s = 1e9;
-    if (usage->width_s == 0) {
-        usage->from = at->t;
-        usage->width_s = 1;
-    }
-    double since = at->t - usage->from;
-    if (!(since >= 0 && since < longest_s && at->cpu_s >= 0 && at->rss_bytes >= 0)) {
+    bool first = usage->width_s == 0;
+    double since = first ? 0 : at->t - usage->from;
+    if (!isfinite(at->t) || !(since >= 0 && since < longest_s) || !(at->cpu_s >= 0) ||
+        !isfinite(at->cpu_s) || !(at->rss_bytes >= 0) || !isfinite(at->rss_bytes)) {
         usage->bad_lines++;
         return true;
+    }
+    if (first) {
+        usage->from = at->t;
+        usage->width_s = 1;
     }
     while (since >= usage->width_s * WEB_USAGE_SLOTS)
         widen(usage);

@@ -263,7 +263,9 @@ static void take_told(void *user, const trp_wire_job *job)
     troupe_job_state state = job->state == TRP_JOB_PAUSED ? TROUPE_JOB_PAUSED : TROUPE_JOB_QUEUED;
     bool waits = job->state == TRP_JOB_PAUSED || job->state == TRP_JOB_QUEUED;
     pthread_mutex_lock(&handle->lock);
-    waits = waits && job->attempt == 0 && handle->state != TROUPE_JOB_DONE;
+    // What its journal has told by now is newer than this.
+    waits = waits && job->attempt == 0 &&
+            (handle->state == TROUPE_JOB_QUEUED || handle->state == TROUPE_JOB_PAUSED);
     if (waits)
         handle->ranks = job->need.ranks;
     if (waits && handle->state != state) {

@@ -30,7 +30,11 @@ static const char *string_table(const struct link_map *object)
     const ElfW(Dyn) *at = object->l_ld;
     while (at != NULL && at->d_tag != DT_NULL && at->d_tag != DT_STRTAB)
         at++;
-    return at != NULL && at->d_tag == DT_STRTAB ? (const char *)at->d_un.d_ptr : NULL;
+    if (at == NULL || at->d_tag != DT_STRTAB)
+        return NULL;
+    // The loader makes it an address, but not in what the kernel has mapped, which is read-only.
+    ElfW(Addr) table = at->d_un.d_ptr;
+    return (const char *)(table < object->l_addr ? object->l_addr + table : table);
 }
 
 // The name that others ask for it by; that of its file, where it has none.

@@ -84,8 +84,16 @@ static troupe_status connect_to(const char *state_folder, int *fd)
     if (made < 0)
         return trp_fail_errno(TROUPE_IO, "no socket for the train server");
     troupe_status status = TROUPE_OK;
-    if (connect(made, (const struct sockaddr *)&address, sizeof address) != 0) {
-        bool none = errno == ENOENT || errno == ECONNREFUSED || errno == EAGAIN;
+    int failed, looks = 1000;
+    // EAGAIN: so many wait for it already that it has no place for another one.
+    while ((failed = connect(made, (const struct sockaddr *)&address, sizeof address)) != 0 &&
+           errno == EAGAIN && looks-- > 0)
+        usleep(1000);
+    if (failed != 0 && errno == EAGAIN) {
+        status = troupe_fail(TROUPE_BUSY, "too many programs wait for the train server of %s",
+                             state_folder);
+    } else if (failed != 0) {
+        bool none = errno == ENOENT || errno == ECONNREFUSED;
         status = trp_fail_errno(none ? TROUPE_NOT_FOUND : TROUPE_IO,
                                 "no train server runs at %s (troupe server start)", state_folder);
     }

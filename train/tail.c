@@ -289,15 +289,25 @@ static void read_journal(trp_tail *tail)
 // A line of the library's own. True: what follows is of that attempt, or *lost lines are not there.
 static bool is_own_line(const char *line, size_t size, rank_tail *next, unsigned long long *lost)
 {
-    int rank, world;
+    int rank, world, whole = 0; // How far a pattern came that fits to its end.
     char text[128];
     *lost = 0;
     if (size < 5 || memcmp(line, "---- ", 5) != 0)
         return false;
     snprintf(text, sizeof text, "%.*s", (int)(size < sizeof text ? size : sizeof text - 1), line);
-    return sscanf(text, "---- attempt %d, rank %d of %d, pid %d, ", &next->attempt, &rank, &world,
-                  &next->pid) == 4 ||
-           sscanf(text, "---- %llu lines are not here: ", lost) == 1;
+    rank_tail found;
+    if (sscanf(text, "---- attempt %d, rank %d of %d, pid %d, %n", &found.attempt, &rank, &world,
+               &found.pid, &whole) == 4 &&
+        whole > 0) {
+        next->attempt = found.attempt;
+        next->pid = found.pid;
+        return true;
+    }
+    unsigned long long count;
+    if (sscanf(text, "---- %llu lines are not here: %n", &count, &whole) != 1 || whole == 0)
+        return false;
+    *lost = count;
+    return true;
 }
 
 static void tell_piece(trp_tail *tail, int rank, off_t end, uint64_t lost)

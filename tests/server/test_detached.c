@@ -510,11 +510,12 @@ static void test_a_client_may_be_killed_at_any_moment(void **state)
 static void test_the_death_of_a_client_is_no_end(void **state)
 {
     (void)state;
-    troupe_job *job;
+    troupe_job *job = NULL;
     pid_t pid = start_again("stay", "stays");
     int64_t until_ms = support_now_ms() + SUPPORT_SOON_MS;
     while (troupe_job_find("stays", &job) != TROUPE_OK && support_now_ms() < until_ms)
         usleep(1000);
+    assert_non_null(job);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     troupe_result *result = end_of(job);
