@@ -64,8 +64,12 @@ static troupe_status adopt_grant(trp_jobs *jobs, trp_entry *job)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a grant");
     if (row->devices.size == size)
         memcpy(masks, row->devices.data, size);
-    request.again = true;
     troupe_status status = trp_jobs_request(jobs, row, &request);
+    if (status == TROUPE_TOO_LARGE) { // A resource that this server has not is not counted.
+        trp_row known = *row;
+        known.need.resources_per_rank = NULL;
+        status = trp_jobs_request(jobs, &known, &request);
+    }
     request.again = request.beyond = true;
     if (status == TROUPE_OK)
         status = trp_schedule_adopt(jobs->schedule, &request, ranks, masks,
@@ -100,7 +104,15 @@ static troupe_status recover_row(trp_jobs *jobs, trp_entry *job)
     if (take_found_end(jobs, job) || row->paused)
         return TROUPE_OK;
     trp_jobs_look_in(jobs, job, 0); // It may be to end.
-    return trp_jobs_queue(jobs, job);
+    troupe_status status = trp_jobs_queue(jobs, job);
+    if (status == TROUPE_OK || status == TROUPE_NO_MEMORY)
+        return status;
+    // One job is no reason not to start: it waits until it can be counted.
+    trp_say("job %" PRId64 " is paused: %s", row->id, troupe_last_error()->text);
+    row->pause = row->paused = true;
+    row->revision++;
+    trp_jobs_soil(jobs, job);
+    return trp_row_set(&row->why, troupe_last_error()->text);
 }
 
 // ---- folders

@@ -27,6 +27,7 @@ typedef struct shop {
     int64_t now_ms;
     double unix_s;
     int cpus, launches;
+    const char *resources; // That the machine has beside; NULL: none.
     troupe_status refuses; // What a launch fails with; TROUPE_OK: it does not.
     trp_wire_order order;  // The last one; its texts are gone.
     int kills, told;
@@ -108,6 +109,8 @@ static inline troupe_status shop_try_open(shop *it)
                           .changed = shop_changed,
                           .user = it};
     trp_resources_init(&machine, (int64_t)it->cpus * TRP_CPU, 0, (int64_t)1 << 30);
+    if (it->resources != NULL)
+        assert_int_equal(trp_resources_add(&machine, it->resources), TROUPE_OK);
     return trp_jobs_open(it->folder, &machine, &acts, it->now_ms, it->unix_s, &it->jobs);
 }
 
@@ -165,6 +168,7 @@ typedef struct shop_asks {
     int ranks, restarts, priority, min_ranks;
     double limit_s, start_at, rate;
     const char *run; // A name; NULL: the submission's.
+    const char *resources;
     bool beyond;
 } shop_asks;
 
@@ -203,6 +207,7 @@ static inline void shop_describe(const shop *it, const shop_asks *asks, trp_buff
                  .restarts = asks->restarts,
                  .priority = asks->priority,
                  .time_limit_s = asks->limit_s,
+                 .resources_per_rank = asks->resources,
                  .start_at = asks->start_at},
         .run = run,
         .config = config,

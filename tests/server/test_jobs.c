@@ -156,6 +156,42 @@ static void test_an_attempt_that_never_began_is_not_counted(void **state)
     shop_close(&it);
 }
 
+// What a server has is said at each start.
+static void test_a_resource_that_is_gone_is_no_reason_not_to_start(void **state)
+{
+    shop it;
+    trp_entry *job;
+    (void)state;
+    shop_open(&it, 1);
+    it.resources = "license=1";
+    shop_reopen(&it);
+    assert_int_equal(shop_submit(&it, &job, .submission = "a", .resources = "license=1"),
+                     TROUPE_OK);
+    shop_turn(&it);
+    assert_int_equal(shop_greet(&it, job), TROUPE_OK);
+    assert_int_equal(shop_submit(&it, &job, .submission = "b", .resources = "license=1"),
+                     TROUPE_OK);
+    shop_turn(&it);
+    it.resources = NULL;
+    shop_reopen(&it);
+    job = shop_job(&it, "a"); // It runs, and its CPU is counted.
+    assert_int_equal(job->row.state, TRP_JOB_STARTING);
+    assert_non_null(job->ticket);
+    job = shop_job(&it, "b");
+    assert_int_equal(job->row.state, TRP_JOB_QUEUED);
+    assert_true(job->row.paused);
+    assert_non_null(strstr(job->row.why, "license"));
+    it.resources = "license=1";
+    shop_reopen(&it);
+    assert_int_equal(shop_wish(&it, shop_job(&it, "b"), TRP_WISH_GO_ON, 0), TROUPE_OK);
+    shop_turn(&it);
+    assert_int_equal(it.launches, 1); // Behind the first one.
+    shop_end(&it, shop_job(&it, "a"), TROUPE_OK, 1);
+    shop_turn(&it);
+    assert_int_equal(it.launches, 2);
+    shop_close(&it);
+}
+
 static void test_a_late_launcher_runs_nothing(void **state)
 {
     shop it;
@@ -641,6 +677,7 @@ int main(void)
         cmocka_unit_test(test_lost_attempts_are_counted),
         cmocka_unit_test(test_a_restart_of_the_server_costs_no_attempt),
         cmocka_unit_test(test_an_attempt_that_never_began_is_not_counted),
+        cmocka_unit_test(test_a_resource_that_is_gone_is_no_reason_not_to_start),
         cmocka_unit_test(test_a_late_launcher_runs_nothing),
 #ifdef TROUPE_FAULTS
         cmocka_unit_test(test_a_launcher_that_just_comes_is_the_run),

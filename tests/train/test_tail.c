@@ -26,6 +26,7 @@ static troupe_status count_up(troupe_rank *me, const plan *config)
         double sum = 1;
         TROUPE_TRY(troupe_allreduce(me, &sum, 1, TROUPE_SUM));
         printf("step %d of rank %d\n", now.number, me->rank);
+        printf("---- %d epochs done\n", now.number); // No line of the library's own.
         fflush(stdout);
         if (now.number % 2 == 0)
             TROUPE_TRY(troupe_save(counted, me, &now));
