@@ -27,6 +27,7 @@ struct trp_entry {
     int exit_status; // Of an own process, as of waitpid.
     int64_t due_ms;  // When to look at it next; 0: when something happens.
     int look_step_ms;
+    int again_step_ms;         // Between attempts that could not begin; 0: the last one could.
     int64_t kill_ms;           // When its process is ended; 0: it is not.
     int64_t order_ms;          // Since when it waits.
     int state, ranks, reports; // As the runner says.

@@ -130,7 +130,8 @@ static void end(trp_jobs *jobs, trp_entry *job, int status, bool stopped, const 
 
 // ---- an attempt that is over
 
-static void wait_again(trp_jobs *jobs, trp_entry *job)
+// Has no grant any more.
+static void be_queued(trp_jobs *jobs, trp_entry *job)
 {
     trp_row *row = &job->row;
     trp_jobs_unqueue(jobs, job);
@@ -142,11 +143,14 @@ static void wait_again(trp_jobs *jobs, trp_entry *job)
     job->look_step_ms = job->launch_step_ms = 0;
     job->order_ms = trp_jobs_clock(jobs);
     trp_jobs_soil(jobs, job);
-    if (row->pause) {
-        row->paused = true;
-        return;
-    }
-    if (trp_jobs_queue(jobs, job) != TROUPE_OK) {
+    row->paused = row->pause;
+}
+
+static void wait_again(trp_jobs *jobs, trp_entry *job)
+{
+    trp_row *row = &job->row;
+    be_queued(jobs, job);
+    if (!row->paused && trp_jobs_queue(jobs, job) != TROUPE_OK) {
         trp_say("job %" PRId64 " cannot be queued again yet: %s", row->id,
                 troupe_last_error()->text);
         trp_jobs_look_in(jobs, job, TRP_RETRY_MS);
@@ -166,6 +170,19 @@ static void say_cause(const trp_entry *job, char *text, size_t capacity)
                  job->row.greeted ? "" : " before it came to troupe_start");
 }
 
+// An attempt could not begin, and says that a later one may: its run is busy, a disk is full.
+static void try_later(trp_jobs *jobs, trp_entry *job)
+{
+    int step = job->again_step_ms > 0 ? 2 * job->again_step_ms : 1000;
+    job->again_step_ms = step < TRP_LAUNCH_LAST_MS ? step : TRP_LAUNCH_LAST_MS;
+    trp_say("job %" PRId64
+            ", attempt %d: it cannot begin now, as %s/log says; the next one is in %d s",
+            job->row.id, job->row.attempt, job->folder, job->again_step_ms / 1000);
+    be_queued(jobs, job);
+    if (!job->row.paused)
+        trp_jobs_look_in(jobs, job, job->again_step_ms);
+}
+
 // An attempt is lost: another one follows, or not.
 static void lose(trp_jobs *jobs, trp_entry *job)
 {
@@ -177,6 +194,11 @@ static void lose(trp_jobs *jobs, trp_entry *job)
     bool paused = row->pause || (job->state == TRP_JOB_PAUSED && row->greeted);
     bool left =
         row->need.restarts == TROUPE_FOREVER || row->counted + row->restarts < row->need.restarts;
+    if (job->own && !row->greeted && WIFEXITED(job->exit_status) &&
+        WEXITSTATUS(job->exit_status) == TRP_JOB_NO_END) {
+        try_later(jobs, job);
+        return;
+    }
     say_cause(job, cause, sizeof cause);
     if (!paused && !booted && (began ? !left : row->uncounted + 1 >= TRP_UNCOUNTED_MAX)) {
         snprintf(error, sizeof error, "%s, and %s; its output is in %s/log", cause,
@@ -613,6 +635,7 @@ troupe_status trp_jobs_greet(trp_jobs *jobs, const trp_wire_runner *runner, pid_
     it->connected = true;
     it->state = TRP_JOB_RUNNING;
     row->uncounted = 0;
+    it->again_step_ms = 0;
     if (it->process != process && jobs->acts.watch(jobs->acts.user, it, process)) {
         it->process = process;
         it->own = false;

@@ -7,6 +7,9 @@
 
 #include <train/wire.h>
 
+// What a runner ends with that leaves no `end`, so that another attempt follows.
+enum { TRP_JOB_NO_END = 75 };
+
 // Reserves the blocks. TROUPE_NO_SPACE, TROUPE_IO.
 troupe_status trp_job_end_reserve(const char *folder);
 // Writes it, synced, in place of what is there; an error that is too long for the blocks is cut.

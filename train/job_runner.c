@@ -27,7 +27,7 @@
 #include <train/usage.h>
 #include <unistd.h>
 
-enum { LOOK_MS = 100, NO_END = 75, AGAIN_MS = 200 };
+enum { LOOK_MS = 100, AGAIN_MS = 200 };
 
 static struct {
     const trp_job_mode *mode;
@@ -64,7 +64,7 @@ static void wake(void)
 void trp_job_runner_leave(void)
 {
     fflush(NULL);
-    _exit(NO_END);
+    _exit(TRP_JOB_NO_END);
 }
 
 static double unix_time(void)
@@ -575,7 +575,7 @@ static _Noreturn void finish(void)
         write_end(runner.mode, &runner.end);
     (void)troupe_stop(); // A run that rests is left as it is. The link's thread has the job still.
     fflush(NULL);
-    _exit(done ? EXIT_SUCCESS : NO_END);
+    _exit(done ? EXIT_SUCCESS : TRP_JOB_NO_END);
 }
 
 void trp_job_runner_run(const trp_job_mode *mode)

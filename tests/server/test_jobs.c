@@ -156,6 +156,34 @@ static void test_an_attempt_that_never_began_is_not_counted(void **state)
     shop_close(&it);
 }
 
+// Its run is busy, say: as often as it takes, each time later, and by no restart.
+static void test_an_attempt_that_cannot_begin_now_is_tried_again(void **state)
+{
+    shop it;
+    trp_entry *job;
+    (void)state;
+    shop_open(&it, 1);
+    assert_int_equal(shop_submit(&it, &job, .submission = "a"), TROUPE_OK);
+    shop_turn(&it);
+    for (int i = 1; i <= 5; i++) {
+        assert_int_equal(it.launches, i);
+        kill(job->process, SIGKILL);
+        assert_int_equal(waitpid(job->process, NULL, 0), job->process);
+        trp_jobs_exited(it.jobs, job, TRP_JOB_NO_END << 8);
+        shop_turn(&it);
+        assert_int_equal(job->row.state, TRP_JOB_QUEUED);
+        shop_pass(&it, 900 * (1 << (i - 1)));
+        assert_int_equal(it.launches, i); // Not yet.
+        shop_pass(&it, 200 * (1 << (i - 1)));
+    }
+    assert_int_equal(job->row.counted, 0);
+    assert_int_equal(shop_greet(&it, job), TROUPE_OK);
+    shop_end(&it, job, TROUPE_OK, 1);
+    shop_turn(&it);
+    assert_int_equal(job->row.state, TRP_JOB_ENDED);
+    shop_close(&it);
+}
+
 // What a server has is said at each start.
 static void test_a_resource_that_is_gone_is_no_reason_not_to_start(void **state)
 {
@@ -677,6 +705,7 @@ int main(void)
         cmocka_unit_test(test_lost_attempts_are_counted),
         cmocka_unit_test(test_a_restart_of_the_server_costs_no_attempt),
         cmocka_unit_test(test_an_attempt_that_never_began_is_not_counted),
+        cmocka_unit_test(test_an_attempt_that_cannot_begin_now_is_tried_again),
         cmocka_unit_test(test_a_resource_that_is_gone_is_no_reason_not_to_start),
         cmocka_unit_test(test_a_late_launcher_runs_nothing),
 #ifdef TROUPE_FAULTS
