@@ -321,10 +321,13 @@ static enum MHD_Result ask_pool(exchange *it)
                                          .body_size = http->size,
                                          .admin = it->admin};
     it->handed = true;
-    trp_http_suspend(http); // First: the answer may be quick.
-    if (gateway_pool_give(self->pool, &it->work) == TROUPE_OK)
+    trp_http_suspend(http);         // First: the answer may be quick.
+    bool ends = self->pool == NULL; // This one's body came while the gateway ends.
+    if (!ends && gateway_pool_give(self->pool, &it->work) == TROUPE_OK)
         return MHD_YES;
-    http->code = trp_http_no_by_error(http, MHD_HTTP_SERVICE_UNAVAILABLE);
+    http->code = ends ? trp_http_no(http, MHD_HTTP_SERVICE_UNAVAILABLE, TROUPE_STOPPED,
+                                    "the gateway ends: nothing was computed")
+                      : trp_http_no_by_error(http, MHD_HTTP_SERVICE_UNAVAILABLE);
     trp_http_resume(http);
     return MHD_YES;
 }

@@ -238,7 +238,7 @@ static void test_a_stop_answers_what_was_accepted(void **state)
     trp_route_client_close(&client);
 }
 
-// A client that goes is nobody's loss, and a service that is killed is told as one.
+// A client that goes is nobody's loss, and a replica that is killed at a forced stop is told.
 static void test_clients_and_services_go(void **state)
 {
     (void)state;
@@ -262,7 +262,7 @@ static void test_clients_and_services_go(void **state)
     assert_int_equal(troupe_service_stop(service, 1), TROUPE_DEADLINE_EXCEEDED);
     while (trp_route_client_under_way(other) > 0)
         (void)turn(other);
-    assert_failure(&lost, TROUPE_PEER_LOST, "");
+    assert_failure(&lost, TROUPE_PEER_LOST, "replica");
     trp_route_client_close(&other);
 }
 
