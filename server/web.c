@@ -8,17 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-const trp_web_header trp_web_headers[] = {
-    {"Content-Security-Policy",
-     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
-     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
-    {"X-Content-Type-Options", "nosniff"},
-    {"Referrer-Policy", "no-referrer"},
-    {"Cache-Control", "no-cache"},
-    {"Cross-Origin-Resource-Policy", "same-origin"},
-    {NULL, NULL},
-};
-
 static char *copy_of(const char *text)
 {
     return text != NULL ? trp_strdup(text) : NULL;

@@ -12,12 +12,6 @@
 
 enum { TRP_WEB_BODY_MAX = 64 << 10 }; // Of a request. A larger one need not be read: 413.
 
-// Headers that go with each reply, whatever it is; the last one's name is NULL.
-typedef struct trp_web_header {
-    const char *name, *value;
-} trp_web_header;
-extern const trp_web_header trp_web_headers[];
-
 typedef struct trp_web_request {
     const char *method; // "GET", "POST".
     const char *path;   // As in the request's first line: still with its percent signs, without
