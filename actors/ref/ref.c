@@ -68,6 +68,14 @@ void trp_wait_unlink(uint64_t call, trp_wait_node *node)
     trp_entry_unlock(entry);
 }
 
+void trp_wait_pin(uint64_t call)
+{
+    trp_entry *entry = trp_entry_lock(call);
+    entry->holds++;
+    entry->watched++;
+    trp_entry_unlock(entry);
+}
+
 void trp_wait_unpin(uint64_t call)
 {
     if (call == 0)

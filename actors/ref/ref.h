@@ -53,6 +53,10 @@ void trp_when_call(trp_when *when);
 // watched until it is unpinned.
 void trp_wait_link(trp_entry *entry, trp_wait_node *node, trp_waiter *waiter);
 void trp_wait_unlink(uint64_t call, trp_wait_node *node);
+
+// Between waits: holds the row of a call and keeps it from being cleared when the runtime stops, as
+// a wait does, until it is unpinned. The call is there.
+void trp_wait_pin(uint64_t call);
 void trp_wait_unpin(uint64_t call);
 
 // Waits until a reference is ready. TROUPE_TIMED_OUT: not in `timeout_ms` (negative: for ever);

@@ -23,6 +23,7 @@
 #include <actors/ends/link.h>
 #include <actors/ends/retain.h>
 #include <actors/ref/call_table.h>
+#include <actors/ref/ref.h>
 #include <actors/sched/wait_notes.h>
 #include <actors/spawn/spawn_frame.h>
 #include <runtime/base/clock.h>
@@ -226,14 +227,17 @@ static troupe_status send_order(order *what)
     trp_frame frame = {.kind = TRP_FRAME_SPAWN, .call = call};
     if (call == TRP_REF_NO_MEMORY)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a call");
+    trp_wait_pin(call); // Also between the looks of its wait: whoever waits learns of a stop.
     troupe_status status = pack_order(what, isolated, &parcel);
     if (status == TROUPE_OK)
         status = trp_parcel_send(&parcel, &frame, 0);
     trp_parcel_drop(&parcel);
-    if (status == TROUPE_OK)
+    if (status == TROUPE_OK) {
         what->call = call;
-    else
+    } else {
         troupe_ref_drop((troupe_ref){.id = call});
+        trp_wait_unpin(call);
+    }
     return status;
 }
 
@@ -308,6 +312,7 @@ static troupe_status receive(order *what, troupe_actor *address)
     troupe_status status = trp_spawn_await(&wait, &what->need.claim);
     if (status == TROUPE_OK)
         status = troupe_get(troupe_actor, (troupe_ref){.id = what->call}, address);
+    trp_wait_unpin(what->call);
     if (status != TROUPE_OK)
         end_process(what);
     return status;
