@@ -7,6 +7,7 @@
 #include <runtime/base/error.h>
 #include <server/web_json.h>
 #include <string.h>
+#include <time.h>
 
 enum {
     LIST_MS = 2000,
@@ -198,6 +199,12 @@ static troupe_status ask_status(web_call *call, trp_wire_status *status)
     return ask(call, &question, status);
 }
 
+double web_ask_gpus(web_call *call)
+{
+    trp_wire_status status = {0};
+    return ask_status(call, &status) == TROUPE_OK ? status.gpus : 0;
+}
+
 troupe_status web_show_server(web_call *call)
 {
     trp_buffer *out = call->out;
@@ -241,7 +248,8 @@ static void write_active(web_call *call, const trp_wire_jobs *told)
         const char *name, *help;
     } rows[] = {{"troupe_job_reports", "Reports of a job that has not ended."},
                 {"troupe_job_restarts", "Restarts of a job that has not ended."},
-                {"troupe_job_cpus", "CPUs granted to a job that has not ended."}};
+                {"troupe_job_cpus", "CPUs granted to a job that has not ended."},
+                {"troupe_job_gpus", "GPUs granted to a job that has not ended."}};
     trp_buffer *out = call->out;
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
         size_t shown = 0;
@@ -251,10 +259,37 @@ static void write_active(web_call *call, const trp_wire_jobs *told)
             const trp_wire_job *it = &told->jobs.items[i];
             if (it->state == TRP_JOB_ENDED)
                 continue;
-            double values[] = {it->reports, it->restarts, it->cpus};
+            double values[] = {it->reports, it->restarts, it->cpus, it->gpus};
             trp_buffer_printf(out, "%s{job=\"%" PRId64 "\"} %.10g\n", rows[row].name, it->job,
                               values[row]);
             shown++;
+        }
+    }
+}
+
+// What was measured last of each GPU of the jobs that are there now, if that was not long ago.
+static void write_gpus(web_call *call, const trp_wire_jobs *told, bool memory)
+{
+    static const double old_s = 30;
+    const char *name = memory ? "troupe_job_gpu_memory_bytes" : "troupe_job_gpu_utilization";
+    double now = (double)time(NULL);
+    trp_buffer_printf(call->out, "# HELP %s %s\n# TYPE %s gauge\n", name,
+                      memory ? "Memory of a GPU that the job's processes have."
+                             : "Part of the time in which a GPU of the job computed.",
+                      name);
+    for (size_t i = 0; i < told->jobs.count; i++) {
+        const trp_wire_job *job = &told->jobs.items[i];
+        web_run *run;
+        if (job->state == TRP_JOB_ENDED || job->gpus <= 0 || job->run == NULL ||
+            web_runs_find(&call->web->runs, job->run, &call->budget, &run) != TROUPE_OK)
+            continue;
+        for (size_t g = 0; g < run->usage.gpu_count; g++) {
+            const web_usage_gpu *it = run->usage.gpus[g];
+            double value = memory ? it->last_used : it->last_busy;
+            if (value < 0 || it->last_at < now - old_s)
+                continue;
+            trp_buffer_printf(call->out, "%s{job=\"%" PRId64 "\",gpu=\"%s\"} %.10g\n", name,
+                              job->job, it->id, value);
         }
     }
 }
@@ -286,5 +321,7 @@ troupe_status web_metrics(web_call *call)
     bool there;
     web_ask_jobs(call, &there, &told);
     write_active(call, &told);
+    write_gpus(call, &told, false);
+    write_gpus(call, &told, true);
     return TROUPE_OK;
 }

@@ -93,6 +93,8 @@ troupe_status web_modify_job(web_call *call);
 troupe_status web_prioritise_job(web_call *call);
 troupe_status web_show_server(web_call *call);
 troupe_status web_metrics(web_call *call);
+// How many GPUs the server may grant; 0: none, or it does not answer.
+double web_ask_gpus(web_call *call);
 // What the server says of its newest jobs; *there is false where none answers.
 void web_ask_jobs(web_call *call, bool *there, trp_wire_jobs *jobs);
 

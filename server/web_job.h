@@ -45,7 +45,7 @@ void web_run_spark(trp_buffer *out, const trp_facts *facts);
 void web_run_details(web_call *call, const web_run *run);
 troupe_status web_run_write_curves(web_call *call, const web_run *run);
 void web_run_usage(trp_buffer *out, const web_usage *usage);
-// CPUs and memory of all ranks together.
+// CPUs and memory of all ranks together, and GPUs.
 void web_run_usage_sum(trp_buffer *out, const web_usage *usage);
 
 // ---- web_reports.c

@@ -432,6 +432,9 @@ troupe_status web_show_timeline(web_call *call)
     web_integer(out, "cpus", sysconf(_SC_NPROCESSORS_ONLN));
     web_number(out, "memory_bytes",
                (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
+    double gpus = there ? web_ask_gpus(call) : 0;
+    if (gpus > 0)
+        web_number(out, "gpus", gpus);
     web_begin(out, "jobs", '[');
     for (size_t i = 0; i < count && i < WEB_LIST_MAX && (int64_t)shown < most; i++) {
         web_job job;

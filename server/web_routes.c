@@ -88,9 +88,11 @@ const web_route web_routes[] = {
     {"GET", API "/jobs/{job}/logs", "A piece of a log file.",
      "`text`, `from`, `next` (for `from`), `size` of the file.", log_parameters, NULL, JSON,
      web_job_logs},
-    {"GET", API "/jobs/{job}/usage", "CPU and memory of each rank over the run.",
+    {"GET", API "/jobs/{job}/usage", "CPU and memory of each rank over the run, and its GPUs.",
      "`from` (Unix time), `width_s` of a slot, `ranks` (rank, pid, `cpus` in use and "
-     "`memory_bytes`, a number a slot; null: no sample).",
+     "`memory_bytes`, a number a slot; null: no sample); where the driver tells of GPUs, `gpus` "
+     "(`gpu`: its entry in CUDA_VISIBLE_DEVICES, name, `total_bytes`, `busy`: the part of the time "
+     "in which it computed for anyone, from 0 to 1, and `memory_bytes` of the job's processes).",
      no_parameters, NULL, JSON, web_job_usage},
     {"POST", API "/jobs/{job}/stop", "Asks the job to stop at its next report.",
      "`revision` of the wish, which is stored.", no_parameters, "{}", JSON, web_stop_job},
@@ -99,8 +101,11 @@ const web_route web_routes[] = {
      "`revision` of the last wish.", no_parameters, "{\"rate\": 0.05}", JSON, web_modify_job},
     {"POST", API "/jobs/{job}/priority", "Changes the priority of a job that waits.",
      "`revision` of the wish.", no_parameters, "{\"priority\": 10}", JSON, web_prioritise_job},
-    {"GET", API "/timeline", "Which jobs had how many CPUs when, and what they used of them.",
-     "`now`, `since`, `cpus` and `memory_bytes` of the machine, `jobs` with `usage`.",
+    {"GET", API "/timeline",
+     "Which jobs had how many CPUs and GPUs when, and what they used of them.",
+     "`now`, `since`, `cpus` and `memory_bytes` of the machine, `gpus` where the train server says "
+     "how many, `jobs` with `usage`: of all ranks together `cpus`, `memory_bytes`, and `gpus` "
+     "(how many were busy) and `gpu_memory_bytes` where they were measured.",
      timeline_parameters, NULL, JSON, web_show_timeline},
     {"GET", API "/runs", "Runs in the folder of results, the newest first.", "`runs`, `folder`.",
      limit_parameters, NULL, JSON, web_list_runs},

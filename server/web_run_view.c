@@ -322,6 +322,48 @@ static void write_slots(trp_buffer *out, const char *name, const web_usage *usag
     web_end(out, ']');
 }
 
+// How many GPUs were busy, or bytes of their memory in use, in a slot, of one GPU or of all (NULL).
+static void write_gpu_slots(trp_buffer *out, const char *name, const web_usage *usage,
+                            const web_usage_gpu *one, bool memory)
+{
+    web_begin(out, name, '[');
+    for (size_t i = 0; i < usage->used; i++) {
+        double sum = 0;
+        unsigned samples = 0;
+        for (size_t g = 0; g < usage->gpu_count; g++) {
+            const web_usage_gpu *it = usage->gpus[g];
+            unsigned own = memory ? it->memory_samples[i] : it->busy_samples[i];
+            if ((one != NULL && it != one) || own == 0)
+                continue;
+            sum += memory ? it->memory[i] : it->busy[i];
+            samples += own;
+        }
+        web_name(out, NULL);
+        if (samples == 0)
+            trp_buffer_printf(out, "null");
+        else
+            trp_buffer_printf(out, memory ? "%.0f" : "%.3g", sum);
+    }
+    web_end(out, ']');
+}
+
+static void write_gpus(trp_buffer *out, const web_usage *usage)
+{
+    web_begin(out, "gpus", '[');
+    for (size_t i = 0; i < usage->gpu_count; i++) {
+        const web_usage_gpu *it = usage->gpus[i];
+        web_begin(out, NULL, '{');
+        web_text(out, "gpu", it->id);
+        web_text(out, "name", it->name);
+        if (it->total_bytes > 0)
+            web_number(out, "total_bytes", it->total_bytes);
+        write_gpu_slots(out, "busy", usage, it, false);
+        write_gpu_slots(out, "memory_bytes", usage, it, true);
+        web_end(out, '}');
+    }
+    web_end(out, ']');
+}
+
 void web_run_usage(trp_buffer *out, const web_usage *usage)
 {
     web_number(out, "from", usage->from);
@@ -337,16 +379,22 @@ void web_run_usage(trp_buffer *out, const web_usage *usage)
         web_end(out, '}');
     }
     web_end(out, ']');
+    if (usage->gpu_count > 0)
+        write_gpus(out, usage);
 }
 
 void web_run_usage_sum(trp_buffer *out, const web_usage *usage)
 {
-    if (usage->count == 0)
+    if (usage->count + usage->gpu_count == 0)
         return;
     web_begin(out, "usage", '{');
     web_number(out, "from", usage->from);
     web_number(out, "width_s", usage->width_s);
     write_slots(out, "cpus", usage, NULL, false);
     write_slots(out, "memory_bytes", usage, NULL, true);
+    if (usage->gpu_count > 0) {
+        write_gpu_slots(out, "gpus", usage, NULL, false);
+        write_gpu_slots(out, "gpu_memory_bytes", usage, NULL, true);
+    }
     web_end(out, '}');
 }

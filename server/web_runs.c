@@ -6,6 +6,7 @@
 #include <math.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/printable.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <train/file.h>
@@ -14,24 +15,36 @@
 enum { PIECE_BYTES = 256 << 10 };
 
 TROUPE_STRUCT(sample, (double, t), (int, rank), (int, pid), (double, cpu_s), (double, rss_bytes));
+TROUPE_STRUCT(gpu_sample, (double, t), (troupe_text, gpu), (troupe_text, name), (double, busy),
+              (double, used_bytes), (double, total_bytes));
 
 // ---- usage
 
+// Two slots become one.
+static void widen_means(double *values, unsigned *samples)
+{
+    for (size_t i = 0; i < WEB_USAGE_SLOTS; i++) {
+        size_t from = 2 * i;
+        bool there = from < WEB_USAGE_SLOTS;
+        unsigned left = there ? samples[from] : 0, right = there ? samples[from + 1] : 0;
+        if (left + right > 0)
+            values[i] = (values[from] * left + values[from + 1] * right) / (left + right);
+        samples[i] = left + right;
+    }
+}
+
 static void widen(web_usage *usage)
 {
+    for (size_t i = 0; i < usage->gpu_count; i++) {
+        web_usage_gpu *it = usage->gpus[i];
+        widen_means(it->busy, it->busy_samples);
+        widen_means(it->memory, it->memory_samples);
+    }
     for (size_t r = 0; r < usage->count; r++) {
         web_usage_rank *it = usage->ranks[r];
-        for (size_t i = 0; i < WEB_USAGE_SLOTS; i++) {
-            size_t from = 2 * i;
-            bool there = from < WEB_USAGE_SLOTS;
-            unsigned left = there ? it->samples[from] : 0,
-                     right = there ? it->samples[from + 1] : 0;
-            it->cpu_s[i] = there ? it->cpu_s[from] + it->cpu_s[from + 1] : 0;
-            if (left + right > 0)
-                it->memory[i] =
-                    (it->memory[from] * left + it->memory[from + 1] * right) / (left + right);
-            it->samples[i] = left + right;
-        }
+        for (size_t i = 0; i < WEB_USAGE_SLOTS; i++)
+            it->cpu_s[i] = 2 * i < WEB_USAGE_SLOTS ? it->cpu_s[2 * i] + it->cpu_s[2 * i + 1] : 0;
+        widen_means(it->memory, it->samples);
     }
     usage->width_s *= 2;
     usage->used = (usage->used + 1) / 2;
@@ -62,62 +75,146 @@ static void spread(const web_usage *usage, web_usage_rank *it, double from, doub
     }
 }
 
-static bool take_sample(web_usage *usage, const sample *at)
+// The slot of that time, from which on there are that many. False: it is no time of this run.
+static bool find_slot(web_usage *usage, double t, size_t *slot)
 {
-    static const double longest_s = 1e9;
+    static const double longest_s = 1e9, end_of_times = 1e11;
     bool first = usage->width_s == 0;
-    double since = first ? 0 : at->t - usage->from;
-    if (!isfinite(at->t) || !(since >= 0 && since < longest_s) || !(at->cpu_s >= 0) ||
-        !isfinite(at->cpu_s) || !(at->rss_bytes >= 0) || !isfinite(at->rss_bytes)) {
-        usage->bad_lines++;
-        return true;
-    }
+    double since = first ? 0 : t - usage->from;
+    if (!(t > 0 && t < end_of_times) || !(since >= 0 && since < longest_s))
+        return false;
     if (first) {
-        usage->from = at->t;
+        usage->from = t;
         usage->width_s = 1;
     }
     while (since >= usage->width_s * WEB_USAGE_SLOTS)
         widen(usage);
+    *slot = (size_t)(since / usage->width_s);
+    if (*slot >= usage->used)
+        usage->used = *slot + 1;
+    return true;
+}
+
+static void add_to_mean(double *mean, unsigned *samples, double value)
+{
+    *mean = (*mean * *samples + value) / (*samples + 1);
+    ++*samples;
+}
+
+static bool is_amount(double value)
+{
+    return isfinite(value) && value >= 0;
+}
+
+static bool take_sample(web_usage *usage, const sample *at)
+{
+    size_t slot;
+    if (!is_amount(at->cpu_s) || !is_amount(at->rss_bytes) || !find_slot(usage, at->t, &slot)) {
+        usage->bad_lines++;
+        return true;
+    }
     web_usage_rank *it = rank_of(usage, at->rank);
     if (it == NULL)
         return false;
-    size_t slot = (size_t)(since / usage->width_s);
     double used_s = at->cpu_s - it->last_cpu_s;
     if (it->pid == at->pid && at->t > it->last_at && used_s > 0)
         spread(usage, it, it->last_at, at->t, used_s);
-    it->memory[slot] =
-        (it->memory[slot] * it->samples[slot] + at->rss_bytes) / (it->samples[slot] + 1);
-    it->samples[slot]++;
+    add_to_mean(&it->memory[slot], &it->samples[slot], at->rss_bytes);
     it->pid = at->pid;
     it->last_at = at->t;
     it->last_cpu_s = at->cpu_s;
-    if (slot >= usage->used)
-        usage->used = slot + 1;
     if (at->t > usage->last_at)
         usage->last_at = at->t;
     return true;
 }
 
-bool web_usage_take(web_usage *usage, const char *text, size_t size)
+// ---- usage of GPUs
+
+static web_usage_gpu *gpu_of(web_usage *usage, const char *id)
 {
-    trp_arena arena = {0};
-    trp_json line;
-    sample at = {.rank = -1, .t = NAN};
-    bool whole = trp_json_parse(text, size, &line) == TROUPE_OK &&
-                 trp_json_read(&troupe_type_sample, line, &arena, &at) == TROUPE_OK && at.t > 0 &&
-                 isfinite(at.t);
-    trp_arena_clear(&arena);
-    if (!whole) {
+    for (size_t i = 0; i < usage->gpu_count; i++)
+        if (strcmp(usage->gpus[i]->id, id) == 0)
+            return usage->gpus[i];
+    web_usage_gpu *made = trp_alloc(sizeof *made);
+    if (made == NULL)
+        return NULL;
+    *made = (web_usage_gpu){.last_busy = -1, .last_used = -1};
+    strcpy(made->id, id);
+    usage->gpus[usage->gpu_count++] = made;
+    return made;
+}
+
+static bool is_id(const char *text, size_t capacity)
+{
+    static const char may_have[] =
+        "-_.:/0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    size_t size = text != NULL ? strlen(text) : 0;
+    return size > 0 && size < capacity && strspn(text, may_have) == size;
+}
+
+static bool is_name(const char *text, size_t capacity)
+{
+    return text != NULL && strlen(text) < capacity && trp_printable_is(text, strlen(text));
+}
+
+// Of what was measured each is there or not.
+static bool take_gpu_sample(web_usage *usage, trp_json line, const gpu_sample *at)
+{
+    trp_json value;
+    size_t slot;
+    web_usage_gpu *it;
+    bool has_busy = trp_json_member(line, "busy", &value) && !trp_json_is_null(value),
+         has_used = trp_json_member(line, "used_bytes", &value) && !trp_json_is_null(value);
+    if (!is_id(at->gpu, sizeof it->id) || !is_name(at->name, sizeof it->name) ||
+        !is_amount(at->busy) || at->busy > 1 || !is_amount(at->used_bytes) ||
+        !is_amount(at->total_bytes) || !find_slot(usage, at->t, &slot)) {
         usage->bad_lines++;
         return true;
     }
-    return take_sample(usage, &at);
+    if (usage->gpu_count == WEB_USAGE_GPUS)
+        return true;
+    it = gpu_of(usage, at->gpu);
+    if (it == NULL)
+        return false;
+    strcpy(it->name, at->name);
+    it->total_bytes = fmax(it->total_bytes, at->total_bytes);
+    it->last_at = at->t;
+    it->last_busy = has_busy ? at->busy : -1;
+    it->last_used = has_used ? at->used_bytes : -1;
+    if (has_busy)
+        add_to_mean(&it->busy[slot], &it->busy_samples[slot], at->busy);
+    if (has_used)
+        add_to_mean(&it->memory[slot], &it->memory_samples[slot], at->used_bytes);
+    return true;
+}
+
+// ---- lines
+
+bool web_usage_take(web_usage *usage, const char *text, size_t size)
+{
+    trp_arena arena = {0};
+    trp_json line, id;
+    sample at = {.rank = -1, .t = NAN};
+    gpu_sample of_gpu = {.t = NAN, .name = ""};
+    bool good = true, whole = trp_json_parse(text, size, &line) == TROUPE_OK;
+    if (whole && trp_json_member(line, "gpu", &id)) {
+        whole = trp_json_read(&troupe_type_gpu_sample, line, &arena, &of_gpu) == TROUPE_OK;
+        good = !whole || take_gpu_sample(usage, line, &of_gpu);
+    } else if (whole) {
+        whole = trp_json_read(&troupe_type_sample, line, &arena, &at) == TROUPE_OK;
+        good = !whole || take_sample(usage, &at);
+    }
+    usage->bad_lines += !whole;
+    trp_arena_clear(&arena);
+    return good;
 }
 
 void web_usage_clear(web_usage *usage)
 {
     for (size_t i = 0; i < usage->count; i++)
         trp_free(usage->ranks[i]);
+    for (size_t i = 0; i < usage->gpu_count; i++)
+        trp_free(usage->gpus[i]);
     *usage = (web_usage){0};
 }
 
@@ -176,7 +273,7 @@ static void free_run(web_run *run)
 static size_t bytes_of(const web_run *run)
 {
     return sizeof *run + trp_arena_size(&run->facts.arena) +
-           run->usage.count * sizeof(web_usage_rank);
+           run->usage.count * sizeof(web_usage_rank) + run->usage.gpu_count * sizeof(web_usage_gpu);
 }
 
 // Lets go of those that were not asked for the longest, but never of the last one asked for.

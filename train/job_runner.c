@@ -542,7 +542,9 @@ static _Noreturn void leave_saying(const char *why)
 // Until the job has ended.
 static void follow(void)
 {
-    trp_usage usage = {.folder = runner.job->folder};
+    const trp_wire_order *order = &runner.mode->order;
+    trp_usage usage = {.folder = runner.job->folder,
+                       .gpu_ids = order->gpus > 0 ? order->gpu_ids : NULL};
     bool told_pause = false;
     for (;;) {
         facts now = look();

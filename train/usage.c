@@ -46,6 +46,27 @@ bool trp_usage_line(trp_buffer *out, double time_s, int rank, int pid)
     return true;
 }
 
+int trp_usage_parent(int pid)
+{
+    char text[1024];
+    int parent = 0;
+    const char *behind_name = read_stat(pid, text, sizeof text) ? strrchr(text, ')') : NULL;
+    return behind_name != NULL && sscanf(behind_name, ") %*c %d", &parent) == 1 ? parent : 0;
+}
+
+static void tick_gpus(trp_usage *usage, const int *pids, int ranks, trp_buffer *lines)
+{
+    enum { MOST = 256 };
+    int all[MOST + 1] = {(int)getpid()}, count = ranks < MOST ? ranks : MOST;
+    if (usage->gpu_ids == NULL || usage->gpu_ids[0] == '\0')
+        return;
+    if (usage->gpus == NULL)
+        usage->gpus = trp_gpu_usage_begin(usage->gpu_ids);
+    memcpy(all + 1, pids, (size_t)count * sizeof *pids);
+    if (usage->gpus != NULL)
+        trp_gpu_usage_tick(usage->gpus, all, count + 1, lines);
+}
+
 static int every_ms(const char *path)
 {
     struct stat about;
@@ -68,6 +89,7 @@ void trp_usage_tick(trp_usage *usage, const int *pids, int ranks)
     for (int rank = 0; rank < ranks; rank++)
         if (pids[rank] > 0)
             (void)trp_usage_line(&lines, time_s, rank, pids[rank]);
+    tick_gpus(usage, pids, ranks, &lines);
     if (!lines.failed && trp_path_make(&path, "%s/usage.jsonl", usage->folder) == TROUPE_OK) {
         (void)trp_file_append(path.text, lines.data, lines.size);
         usage->next_ms = now_ms + every_ms(path.text);

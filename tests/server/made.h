@@ -179,6 +179,21 @@ static inline void made_usage(const made_folders *it, const char *run, int ranks
                 9e7 + 6e7 * (1 - exp(-s / 20.0)) + rank * 4e6);
 }
 
+// What GPUs of a kind did in each of so many seconds: each works for most of a batch's time.
+static inline void made_gpus(const made_folders *it, const char *run, int gpus, double from,
+                             int seconds)
+{
+    trp_path path = made_path("%s/%s/usage.jsonl", it->results, run);
+    for (int s = 0; s < seconds; s++)
+        for (int gpu = 0; gpu < gpus; gpu++)
+            made_line(path.text,
+                      "{\"t\": %.2f, \"gpu\": \"%d\", \"name\": \"Standin A100\", \"busy\": %.2f, "
+                      "\"used_bytes\": %.0f, \"total_bytes\": 85899345920}",
+                      from + s + 0.5, gpu,
+                      s % 60 > 54 ? 0.07 : 0.82 - 0.04 * gpu + 0.08 * sin(s / 5.0 + gpu),
+                      1.9e10 + 1.1e10 * (1 - exp(-s / 15.0)) + gpu * 2e9);
+}
+
 static inline void made_output(const made_folders *it, const char *run, int rank, int lines)
 {
     trp_path path = made_path("%s/%s/log/rank_%05d.log", it->results, run, rank);
@@ -279,6 +294,7 @@ static inline void made_jobs(const made_folders *it)
               "0.025}");
     made_line(path.text, "{\"event\": \"live\", \"revision\": 1, \"report\": 100}");
     made_usage(it, "transformer", 2, it->now - 2890, 420);
+    made_gpus(it, "transformer", 2, it->now - 2890, 419);
     made_output(it, "transformer", 0, 140);
     made_run_end(it, "transformer", "FAILED", false, it->now - 2470);
     made_end(it, 2,
@@ -314,6 +330,7 @@ static inline void made_going(const made_folders *it, int id, int begun)
     for (int i = 1; i <= begun; i++)
         made_report(path.text, i, i * 0.9, 0.02);
     made_usage(it, "digits_deep", 2, it->now - 110, 110);
+    made_gpus(it, "digits_deep", 2, it->now - 110, 109);
     made_output(it, "digits_deep", 0, begun);
     made_output(it, "digits_deep", 1, begun);
     trp_path alive = made_path("%s/jobs/%08d/alive", it->state, id);

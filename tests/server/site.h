@@ -127,6 +127,7 @@ static inline troupe_status site_ask(trp_server_link *link, trp_wire_kind kind,
 typedef struct site_asks {
     const char *submission, *key;
     int ranks, reports, each_ms, restarts;
+    double gpus; // Of each rank.
 } site_asks;
 
 // Submits a nap. The files are those that a client makes.
@@ -163,6 +164,7 @@ static inline troupe_status site_submit_as(const site *it, trp_server_link *link
                               .launch = {launch.data, launch.size},
                               .need = {.ranks = asks->ranks > 0 ? asks->ranks : 1,
                                        .cpus_per_rank = 1,
+                                       .gpus_per_rank = asks->gpus,
                                        .restarts = asks->restarts},
                               .run = run};
     troupe_status status = site_ask(link, TRP_WIRE_SUBMIT, &troupe_type_trp_wire_submit, &submit,

@@ -332,6 +332,70 @@ static bool has_usage(void *user)
     return has;
 }
 
+static bool usage_has(const fixture *f, const char *what)
+{
+    char *path = support_path(f->run.text, "usage.jsonl");
+    char *text = support_read_file(path);
+    bool has = text != NULL && strstr(text, what) != NULL;
+    free(text);
+    free(path);
+    return has;
+}
+
+static bool has_gpu_of_runner(void *user)
+{
+    return usage_has(user, "\"gpu\": \"3\", \"name\": \"Standin 1\", \"busy\": 0.87, "
+                           "\"used_bytes\": 300, \"total_bytes\": 1000}\n");
+}
+
+static bool has_gpu_of_rank(void *user)
+{
+    return usage_has(user, "\"used_bytes\": 77, \"total_bytes\": 1000}\n");
+}
+
+// F16: GPUs of the grant, of a library that stands in for NVML, of which the job has one.
+static void test_what_gpus_do_is_told(void **state)
+{
+    fixture *f = *state;
+    char script[256], variable[2][4200];
+    int pid = 0;
+    char *gpus = support_path(f->work, "gpus"), *draft = support_path(f->work, "draft");
+    char *usage = support_path(f->run.text, "usage.jsonl"), *text;
+    snprintf(script, sizeof script,
+             "GPU-0 bus=1 name=A\nGPU-1 bus=2 name=A\nGPU-2 bus=3 name=A\n%s",
+             "GPU-3 bus=4 busy=87 total=1000 used=self:300 name=Standin 1\n");
+    support_write_file(gpus, script, strlen(script));
+    snprintf(variable[0], sizeof variable[0], "TROUPE_NVML=%s", support_setting("TROUPE_STANDIN"));
+    snprintf(variable[1], sizeof variable[1], "STANDIN_NVML=%s", gpus);
+    const char *environment[] = {"ASAN_OPTIONS=detect_leaks=0", "TSAN_OPTIONS=die_after_fork=0",
+                                 "CUDA_DEVICE_ORDER=PCI_BUS_ID", variable[0], variable[1]};
+    f->launch.environment = (troupe_array_troupe_text){environment, 5};
+    f->order.gpus = 1;
+    f->order.gpu_ids = "3";
+    f->config.hold_at = 0;
+    f->config.steps = 100000;
+    stand_in_start(&f->server, f->state);
+    start(f);
+    assert_true(support_wait_until(has_gpu_of_runner, f, SUPPORT_SOON_MS));
+    // Memory of a rank's process is the job's.
+    text = support_read_file(usage);
+    const char *rank = strstr(text, "\"rank\": 1, \"pid\": ");
+    assert_non_null(rank);
+    assert_int_equal(sscanf(rank, "\"rank\": 1, \"pid\": %d", &pid), 1);
+    free(text);
+    snprintf(strstr(script, "self:300"), 64, "%d:77 name=Standin 1\n", pid);
+    support_write_file(draft, script, strlen(script));
+    assert_int_equal(rename(draft, gpus), 0);
+    assert_true(support_wait_until(has_gpu_of_rank, f, SUPPORT_SOON_MS));
+    stand_in_wish(&f->server, (trp_wire_wishes){.stop = true});
+    assert_int_equal(await_end(f), 0);
+    stand_in_stop(&f->server);
+    assert_false(usage_has(f, "\"gpu\": \"0\""));
+    free(gpus);
+    free(draft);
+    free(usage);
+}
+
 static void test_a_server_is_told_where_the_run_is(void **state)
 {
     fixture *f = *state;
@@ -626,6 +690,7 @@ int main(int argc, char **argv)
     setenv("TROUPE_COMMAND", support_setting("TROUPE_TOOL"), 1);
     const struct CMUnitTest tests[] = {
         TEST(test_a_job_runs_without_a_server),
+        TEST(test_what_gpus_do_is_told),
         TEST(test_a_server_is_told_where_the_run_is),
         TEST(test_a_stop_reaches_a_runner_whose_server_was_away),
         TEST(test_a_kill_says_why),

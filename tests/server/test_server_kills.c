@@ -36,7 +36,12 @@ static int run_client(const site *it, const plan *how)
         trp_wire_job job, same;
         snprintf(name, sizeof name, "c%d-%d", how->client, i);
         snprintf(other, sizeof other, "%s-again", name);
-        site_asks asks = {name, name, how->ranks, how->reports, how->each_ms, how->restarts};
+        site_asks asks = {.submission = name,
+                          .key = name,
+                          .ranks = how->ranks,
+                          .reports = how->reports,
+                          .each_ms = how->each_ms,
+                          .restarts = how->restarts};
         if (site_submit_as(it, link, &asks, &arena, &job) != TROUPE_OK)
             fail_msg("%s: %s", name, troupe_last_error()->text);
         ids[i] = job.job;

@@ -377,6 +377,86 @@ static void test_usage_of_any_lines(void **state)
     web_usage_clear(&usage);
 }
 
+// F16: GPUs that a job used, each and together.
+static void test_usage_of_gpus(void **state)
+{
+    (void)state;
+    answer got = get("/api/v1/jobs/2/usage");
+    assert_int_equal(length_of(&got, "gpus"), 2);
+    expect_text(&got, "gpus/1/gpu", "1");
+    expect_text(&got, "gpus/1/name", "Standin A100");
+    expect_number(&got, "gpus/1/total_bytes", 85899345920.0);
+    assert_int_equal(length_of(&got, "gpus/1/busy"), length_of(&got, "ranks/0/cpus"));
+    assert_true(fabs(number_at(&got, "gpus/1/busy/60") - 0.8) < 0.25);
+    assert_true(number_at(&got, "gpus/1/memory_bytes/60") > 2e10);
+    done(&got);
+    got = get("/api/v1/timeline?hours=1");
+    double both = number_at(&got, "jobs/2/usage/gpus/60");
+    assert_true(both > 1 && both < 2);
+    assert_true(number_at(&got, "jobs/2/usage/gpu_memory_bytes/60") > 4e10);
+    done(&got);
+    got = get("/api/v1/jobs/1/usage"); // It has none.
+    assert_null(strstr(got.text, "gpus"));
+    done(&got);
+}
+
+static void test_gpu_lines_that_are_wrong(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "{\"t\": 1e12, \"gpu\": \"0\", \"busy\": 0.5}",
+        "{\"t\": 1001, \"gpu\": \"0\", \"busy\": \"Infinity\"}",
+        "{\"t\": 1001, \"gpu\": \"0\", \"busy\": \"NaN\"}",
+        "{\"t\": 1001, \"gpu\": \"0\", \"busy\": 1.5}",
+        "{\"t\": 1001, \"gpu\": \"0\", \"busy\": -0.5}",
+        "{\"t\": 1001, \"gpu\": \"0\", \"busy\": \"much\"}",
+        "{\"t\": 1001, \"gpu\": \"0\", \"used_bytes\": -1}",
+        "{\"t\": 1001, \"gpu\": \"0\", \"used_bytes\": 1e999}",
+        "{\"t\": 1001, \"gpu\": \"0\", \"total_bytes\": \"Infinity\"}",
+        "{\"t\": \"NaN\", \"gpu\": \"0\", \"busy\": 0.5}",
+        "{\"t\": 900, \"gpu\": \"0\", \"busy\": 0.5}",
+        "{\"t\": 1001, \"gpu\": \"\", \"busy\": 0.5}",
+        "{\"t\": 1001, \"gpu\": 7, \"busy\": 0.5}",
+        "{\"t\": 1001, \"gpu\": null, \"busy\": 0.5}",
+        "{\"t\": 1001, \"gpu\": \"0\\\"} 1\\n\", \"busy\": 0.5}",
+        "{\"t\": 1001, \"gpu\": \"0\", \"name\": \"\\u001b[2J\", \"busy\": 0.5}",
+        "{\"t\": 1001, \"gpu\": \"0\", \"busy\": ",
+        "{\"t\": 1001, \"gpu\": "
+        "\"0123456789012345678901234567890123456789012345678901234567890123456789\"}",
+    };
+    static const char *const good[] = {
+        "{\"t\": 1000, \"rank\": 0, \"pid\": 1, \"cpu_s\": 1, \"rss_bytes\": 10}",
+        "{\"t\": 1001, \"gpu\": \"0\", \"name\": \"A\", \"busy\": 0.25, \"used_bytes\": 8, "
+        "\"total_bytes\": 16}",
+        "{\"t\": 1001.5, \"gpu\": \"0\", \"busy\": 0.75}",
+        "{\"t\": 1002, \"gpu\": \"0\", \"used_bytes\": 4}",
+        // Ten hours pass.
+        "{\"t\": 37002, \"gpu\": \"0\", \"busy\": 1, \"used_bytes\": 16}"};
+    web_usage usage = {0};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_true(web_usage_take(&usage, good[i], strlen(good[i])));
+        assert_int_equal(usage.bad_lines, i * sizeof bad / sizeof *bad);
+        for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
+            assert_true(web_usage_take(&usage, bad[k], strlen(bad[k])));
+            if (usage.bad_lines != i * sizeof bad / sizeof *bad + k + 1)
+                fail_msg("it was taken: %s", bad[k]);
+        }
+    }
+    assert_int_equal(usage.count, 1);
+    assert_int_equal(usage.gpu_count, 1);
+    const web_usage_gpu *it = usage.gpus[0];
+    assert_string_equal(it->id, "0");
+    assert_true(it->total_bytes == 16 && it->last_busy == 1 && it->last_used == 16);
+    // The means of what was measured, each by its own number of samples.
+    assert_int_equal(it->busy_samples[0], 2);
+    assert_true(it->busy[0] == 0.5 && it->memory[0] == 6);
+    size_t last = (size_t)(36002 / usage.width_s);
+    assert_int_equal(it->busy_samples[last], 1);
+    assert_true(it->busy[last] == 1 && it->memory[last] == 16);
+    web_usage_clear(&usage);
+    assert_int_equal(usage.gpu_count, 0);
+}
+
 static void test_runs_and_sweeps(void **state)
 {
     (void)state;
@@ -845,6 +925,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_logs_of_any_bytes),
         cmocka_unit_test(test_usage_and_timeline),
         cmocka_unit_test(test_usage_of_any_lines),
+        cmocka_unit_test(test_usage_of_gpus),
+        cmocka_unit_test(test_gpu_lines_that_are_wrong),
         cmocka_unit_test(test_runs_and_sweeps),
         cmocka_unit_test(test_a_long_trial),
         cmocka_unit_test(test_models),

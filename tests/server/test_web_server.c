@@ -105,6 +105,51 @@ static void test_jobs_of_a_server(void **state)
     trp_arena_clear(&arena);
 }
 
+// F16: the GPUs of a job that runs, as the server grants them and as they were measured.
+static void test_gpus_of_a_job(void **state)
+{
+    (void)state;
+    trp_arena arena = {0};
+    trp_wire_job job;
+    trp_web *web;
+    setenv("TROUPE_COMMAND", support_setting("TROUPE_TOOL"), 1);
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    site it = {.folder = support_directory_make(),
+               .storage = support_directory_make(),
+               .how = {.cpus = 1, .gpus = 4}};
+    made_folders at = {it.folder, it.storage, NULL, (double)time(NULL)};
+    site_start(&it);
+    trp_server_link *link = site_connect(&it, NULL);
+    assert_int_equal(trp_web_open(&(trp_web_options){.state = it.folder}, &web), TROUPE_OK);
+    assert_int_equal(site_submit(&it, link, &arena, &job, .submission = "a", .reports = 1000000,
+                                 .each_ms = 1, .gpus = 2),
+                     TROUPE_OK);
+    await(web, "/api/v1/jobs/1", "\"state\":\"RUNNING\"");
+    expect(web, "GET", "/api/v1/jobs/1", NULL, 200, "\"gpus\":2,\"gpu_ids\":\"0,1\"");
+    expect(web, "GET", "/api/v1/timeline", NULL, 200, "\"gpus\":4,\"jobs\":");
+    // Nothing has been measured.
+    expect(web, "GET", "/metrics", NULL, 200, "troupe_job_gpus{job=\"1\"} 2\n");
+    expect(web, "GET", "/metrics", NULL, 200,
+           "# TYPE troupe_job_gpu_utilization gauge\n# HELP troupe_job_gpu_memory_bytes ");
+    (void)made_run(&at, "a", "nap", 1, 0, "{\"rate\": 0.1}", at.now);
+    made_gpus(&at, "a", 2, at.now - 600, 3); // Long ago.
+    made_gpus(&at, "a", 1, at.now, 1);
+    expect(web, "GET", "/metrics", NULL, 200,
+           "troupe_job_gpu_utilization{job=\"1\",gpu=\"0\"} 0.82\n# HELP ");
+    expect(web, "GET", "/metrics", NULL, 200,
+           "troupe_job_gpu_memory_bytes{job=\"1\",gpu=\"0\"} 1.9e+10\n");
+    expect(web, "GET", "/api/v1/jobs/1/usage", NULL, 200,
+           "\"gpu\":\"1\",\"name\":\"Standin A100\",\"total_bytes\":85899345920,\"busy\":[");
+    expect(web, "GET", "/api/v1/timeline", NULL, 200, "\"gpu_memory_bytes\":[");
+    expect(web, "GET", "/api/v1/openapi.json", NULL, 200, "`gpu_memory_bytes` where they");
+    expect(web, "POST", "/api/v1/jobs/1/stop", "{}", 200, "\"revision\":1");
+    await(web, "/api/v1/jobs/1", "\"outcome\":\"STOPPED\"");
+    trp_web_close(web);
+    trp_server_link_close(&link);
+    site_close(&it);
+    trp_arena_clear(&arena);
+}
+
 // `test_web_server host FOLDER`: for who looks at the page (browser.sh): a server in FOLDER/state
 // with a job that runs, and makes reports until this program is killed.
 static _Noreturn void host(const char *where)
@@ -135,6 +180,7 @@ int main(int argc, char **argv)
         host(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_jobs_of_a_server),
+        cmocka_unit_test(test_gpus_of_a_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
