@@ -27,6 +27,7 @@ struct trp_http_server {
     void *user;
     const trp_http_pair *headers;
     struct MHD_Daemon *daemon;
+    int listener; // Closed by libmicrohttpd.
     uint16_t port;
     const char *scheme;
     char hosts[TRP_HTTP_HOSTS][TRP_HTTP_HOST_MAX]; // What a Host header may be; "": nothing.

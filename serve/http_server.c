@@ -215,6 +215,7 @@ static troupe_status start(const trp_http_how *how, trp_http_server *server)
 {
     int listener = -1;
     TROUPE_TRY(listen_at(how, &listener, &server->port));
+    server->listener = listener;
     name_hosts(how, server);
     troupe_status status = trp_thread_start(&server->watch, "trp-http-watch", watch, server);
     server->watched = status == TROUPE_OK;
@@ -276,6 +277,11 @@ void trp_http_server_stop(trp_http_server **server)
     (void)pthread_cond_destroy(&it->changed);
     (void)pthread_mutex_destroy(&it->lock);
     trp_free(it);
+}
+
+void trp_http_server_leave(trp_http_server *server)
+{
+    (void)close(server->listener);
 }
 
 uint16_t trp_http_server_port(const trp_http_server *server)

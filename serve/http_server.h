@@ -98,6 +98,8 @@ typedef struct trp_http_how {
 troupe_status trp_http_server_start(const trp_http_how *how, trp_http_server **server);
 // Ends it, and clears *server; harmless on NULL. No exchange may be suspended.
 void trp_http_server_stop(trp_http_server **server);
+// Listens no more, for a process that is about to end with exchanges that are suspended.
+void trp_http_server_leave(trp_http_server *server);
 uint16_t trp_http_server_port(const trp_http_server *server);
 void *trp_http_server_user(const trp_http_server *server);
 

@@ -27,11 +27,12 @@ enum {
     TICK_MS = 500,
 };
 
-atomic_int trp_route_reply_ms = 60000;
+atomic_int trp_route_reply_ms = 60000, trp_route_frame_ms = 60000;
 
 typedef struct connection {
     struct connection *next;
     trp_route_stream stream; // Its `out` is under the lock, the rest is the thread's.
+    int64_t frame_ms;        // When the frame that comes began to; 0: none has.
     // Under the lock:
     size_t under_way; // Requests that the service has.
     size_t owed;      // Answers that are not sent yet.
@@ -96,7 +97,8 @@ static void describe(const trp_route *route, trp_buffer *out)
     pthread_mutex_unlock(&shared->versions);
     trp_buffer_printf(out, ", \"input\": ");
     trp_service_write_input(shared->model, out);
-    trp_buffer_printf(out, ", \"pid\": %d}\n", (int)getpid());
+    trp_buffer_printf(out, ", \"deadline_ms\": %u, \"pid\": %d}\n", shared->deadline_ms,
+                      (int)getpid());
 }
 
 static troupe_status write_note(const trp_route *route)
@@ -214,6 +216,7 @@ static bool on_frame(void *user, trp_route_reader *reader)
 {
     receiving *now = (receiving *)user;
     connection *from = now->from;
+    from->frame_ms = 0;
     if (hand_on(now->route, from, reader) == TROUPE_OK)
         return true;
     pthread_mutex_lock(&now->route->lock);
@@ -227,8 +230,13 @@ static bool on_frame(void *user, trp_route_reader *reader)
 static void receive(trp_route *route, connection *from)
 {
     receiving now = {route, from};
-    if (trp_route_receive(&from->stream, on_frame, &now) == TROUPE_OK)
+    if (trp_route_receive(&from->stream, on_frame, &now) == TROUPE_OK) {
+        if (!trp_route_is_amid(&from->stream.reader))
+            from->frame_ms = 0;
+        else if (from->frame_ms == 0)
+            from->frame_ms = trp_clock_ms();
         return;
+    }
     pthread_mutex_lock(&route->lock);
     from->over = true;
     flush(route, from);
@@ -258,14 +266,23 @@ static void let_in(trp_route *route)
     route->count++;
 }
 
-// Frees what is over and has nothing under way, and ends what does not take its answers.
+// Whether it does not take its answers, or does not send the rest of a frame. Under the lock.
+static bool is_late(connection *it, int64_t now_ms)
+{
+    size_t unsent = trp_route_unsent(&it->stream);
+    if (unsent > UNSENT_MAX && it->frame_ms != 0)
+        it->frame_ms = now_ms; // It is not read.
+    return (unsent > 0 && now_ms - it->moved_ms > atomic_load(&trp_route_reply_ms)) ||
+           (it->frame_ms != 0 && now_ms - it->frame_ms > atomic_load(&trp_route_frame_ms));
+}
+
+// Frees what is over and has nothing under way, and ends what is late.
 static void sweep(trp_route *route)
 {
-    int limit = atomic_load(&trp_route_reply_ms);
+    int64_t now_ms = trp_clock_ms();
     for (connection **at = &route->connections, *it; (it = *at);) {
         pthread_mutex_lock(&route->lock);
-        if (!it->over && trp_route_unsent(&it->stream) > 0 &&
-            trp_clock_ms() - it->moved_ms > limit) {
+        if (!it->over && is_late(it, now_ms)) {
             it->over = true;
             flush(route, it);
         }
@@ -285,7 +302,8 @@ static void sweep(trp_route *route)
 // What to poll for: nothing more is read where much is unsent. Returns how long to wait, at most.
 static int fill(trp_route *route, struct pollfd *polled)
 {
-    int tick = atomic_load(&trp_route_reply_ms) / 4, wait = route->pause ? TICK_MS : -1;
+    int reply = atomic_load(&trp_route_reply_ms), frame = atomic_load(&trp_route_frame_ms);
+    int tick = (reply < frame ? reply : frame) / 4, wait = route->pause ? TICK_MS : -1;
     bool full = route->count >= CONNECTIONS_MAX || route->pause;
     polled[0] = (struct pollfd){route->bell, POLLIN, 0};
     polled[1] = (struct pollfd){full ? -1 : route->listener, POLLIN, 0};
@@ -297,7 +315,7 @@ static int fill(trp_route *route, struct pollfd *polled)
         short events = (short)((unsent > 0 ? POLLOUT : 0) | (unsent <= UNSENT_MAX ? POLLIN : 0));
         polled[i] = (struct pollfd){it->over ? -1 : it->stream.fd, events, 0};
         pthread_mutex_unlock(&route->lock);
-        if (unsent > 0)
+        if (unsent > 0 || it->frame_ms != 0)
             wait = tick < TICK_MS ? tick : TICK_MS;
     }
     return wait;

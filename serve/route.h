@@ -6,8 +6,9 @@
 
 typedef struct trp_route trp_route;
 
-// How long a connection may take nothing of its answers, for tests to shorten.
-extern atomic_int trp_route_reply_ms;
+// How long a connection may take nothing of its answers, and how long a frame may take to come, for
+// tests to shorten.
+extern atomic_int trp_route_reply_ms, trp_route_frame_ms;
 
 // Listens at the path, whose folder is made if need be and must be its owner's alone, and says so
 // in a file beside it (trp_route_note). TROUPE_EXISTS: something is there; TROUPE_INVALID: the
@@ -22,8 +23,8 @@ void trp_route_stop(trp_route **route);
 
 // The name of the file beside a socket, which has one object: {"route": "/digits", "socket": its
 // path, "model": "net", "version": "digits@3", "input": {"dtype": "float32", "shape": [null, 64]},
-// "pid": 4711}. The input is null if the model does not say it, and null dimensions are of any
-// size. "digits.sock" has "digits.json". TROUPE_INVALID: it is too long.
+// "deadline_ms": 30000, "pid": 4711}. The input is null if the model does not say it, and null
+// dimensions are of any size. "digits.sock" has "digits.json". TROUPE_INVALID: it is too long.
 troupe_status trp_route_note(const char *socket, char *note, size_t capacity);
 
 #endif

@@ -61,6 +61,11 @@ typedef struct trp_route_reader {
 // Takes bytes up to the end of a frame, and sets *used to how many. After a frame that is whole it
 // begins the next one. TROUPE_MALFORMED: what follows cannot be read any more.
 troupe_status trp_route_read(trp_route_reader *reader, const void *data, size_t size, size_t *used);
+// Whether some of a frame has come, and not all of it.
+static inline bool trp_route_is_amid(const trp_route_reader *reader)
+{
+    return reader->head_got > 0 && !reader->whole;
+}
 // The body, to be freed with trp_free.
 void *trp_route_take_body(trp_route_reader *reader);
 // Lets go of what it has.

@@ -36,7 +36,7 @@ typedef struct trp_service {
     trp_http *http;
     trp_route *route;
     char *config, *socket, *listen, *name, *certificate, *certificate_key;
-    uint32_t rows_max, deadline_ms, http_how;
+    uint32_t rows_max, http_how;
     uint16_t port;
     bool repeatable;
     version *versions; // All, those included that come or leave.
@@ -300,7 +300,7 @@ static void send_batch(trp_service *self, replica *to)
         atomic_fetch_add(&shared->rows, to->rows);
         atomic_fetch_add(&shared->under_way, to->batch.count);
         to->at = PLACE_ASKED;
-        trp_replica_actor actor = troupe_with(to->actor, .deadline_ms = self->deadline_ms);
+        trp_replica_actor actor = troupe_with(to->actor, .deadline_ms = self->shared->deadline_ms);
         troupe_ref answer = troupe_call_from(actor, trp_replica_predict, &x);
         status = troupe_then(answer, trp_service_answered, .tag = number_of(to));
         if (status != TROUPE_OK) {
@@ -385,7 +385,7 @@ static void set_expiry(trp_service *self)
             oldest = it->queue.first->accepted_ns;
     if (oldest == INT64_MAX || self->expires.id_ != 0)
         return;
-    int64_t left = oldest / 1000000 + self->deadline_ms + 1 - trp_clock_ms();
+    int64_t left = oldest / 1000000 + self->shared->deadline_ms + 1 - trp_clock_ms();
     self->expires = troupe_timer_after(trp_service_expire, left > 1 ? (uint32_t)left : 1);
 }
 
@@ -426,7 +426,7 @@ static troupe_status set_up(trp_service *self, const trp_service_how *how)
     shared->replicas = how->replicas;
     shared->queue = how->queue;
     self->rows_max = how->batch;
-    self->deadline_ms = how->deadline_ms;
+    shared->deadline_ms = how->deadline_ms;
     self->repeatable = how->repeatable;
     self->http_how = how->http;
     self->port = (uint16_t)how->port;
@@ -799,12 +799,12 @@ static troupe_status trp_service_answered(trp_service *self, const troupe_tensor
 
 static troupe_status trp_service_expire(trp_service *self, const troupe_none *in, troupe_none *out)
 {
-    int64_t then = trp_clock_ns() - (int64_t)self->deadline_ms * 1000000;
+    int64_t then = trp_clock_ns() - (int64_t)self->shared->deadline_ms * 1000000;
     char text[200];
     (void)in, (void)out;
     self->expires.id_ = 0;
     (void)snprintf(text, sizeof text, "service '%s' had no replica for it within %u ms",
-                   self->shared->route, self->deadline_ms);
+                   self->shared->route, self->shared->deadline_ms);
     for (version *it = self->versions; it; it = it->next)
         while (it->queue.first && it->queue.first->accepted_ns <= then) {
             trp_inference *late = trp_inferences_pop(&it->queue);

@@ -78,7 +78,7 @@ typedef struct trp_service_shared {
     const troupe_model *model;
     char route[TRP_ROUTE_MAX + 1];
     char token[TRP_TOKEN_TEXT];
-    uint32_t replicas, queue;
+    uint32_t replicas, queue, deadline_ms;
     troupe_actor service;
     pthread_mutex_t lock;
     trp_inferences inbox; // From the servers, under the lock.
