@@ -232,6 +232,7 @@ static void write_sweep(trp_buffer *out, const char *name, double at, const web_
     web_integer(out, "failed", (int64_t)failed);
     web_flag(out, "whole", sweep->whole);
     web_integer(out, "left_out", (int64_t)sweep->left_out);
+    web_integer(out, "texts_left_out", (int64_t)sweep->texts_left_out);
     web_time(out, "written_at", at);
     if (best != NULL) {
         web_text(out, "best", best->name);

@@ -23,9 +23,15 @@ TROUPE_STRUCT(line_fields, (troupe_text, event), (troupe_text, trial), (troupe_t
 
 static const char *keep(web_sweep *sweep, const char *text, size_t size)
 {
-    char *copy = text != NULL ? trp_arena_alloc(&sweep->arena, size + 1) : NULL;
-    if (copy == NULL)
+    if (text == NULL)
         return NULL;
+    bool fits = size < WEB_SWEEP_TEXT_MAX - sweep->text_bytes;
+    char *copy = fits ? trp_arena_alloc(&sweep->arena, size + 1) : NULL;
+    if (copy == NULL) {
+        sweep->texts_left_out++;
+        return NULL;
+    }
+    sweep->text_bytes += size + 1;
     memcpy(copy, text, size);
     copy[size] = '\0';
     return copy;
@@ -43,7 +49,7 @@ static web_trial *trial_of(web_sweep *sweep, const char *name)
     for (size_t i = sweep->count; i-- > 0;) // The last ones are spoken of most.
         if (strcmp(sweep->trials[i]->name, name) == 0)
             return sweep->trials[i];
-    if (sweep->count == WEB_TRIALS_MAX) {
+    if (sweep->count == WEB_TRIALS_MAX || strlen(name) >= WEB_TRIAL_NAME) {
         sweep->left_out++;
         return NULL;
     }
@@ -58,9 +64,10 @@ static web_trial *trial_of(web_sweep *sweep, const char *name)
         sweep->room = room;
     }
     web_trial *made = trp_arena_alloc(&sweep->arena, sizeof *made);
-    const char *copy = keep_text(sweep, name);
+    char *copy = trp_arena_alloc(&sweep->arena, strlen(name) + 1);
     if (made == NULL || copy == NULL)
         return NULL;
+    strcpy(copy, name);
     *made = (web_trial){.name = copy, .state = "PENDING", .stride = 1};
     sweep->trials[sweep->count++] = made;
     return made;
@@ -223,9 +230,19 @@ static web_sweep *begin(const char *folder, const struct stat *about)
     return NULL;
 }
 
+static size_t bytes_of(const web_sweeps *sweeps)
+{
+    size_t bytes = 0;
+    for (const web_sweep *it = sweeps->first; it != NULL; it = it->next)
+        bytes += trp_arena_size(&it->arena);
+    return bytes;
+}
+
+// The one that was asked for last stays.
 static void make_room(web_sweeps *sweeps)
 {
-    while (sweeps->count > WEB_SWEEPS_KEPT) {
+    while (sweeps->count > WEB_SWEEPS_KEPT ||
+           (sweeps->count > 1 && bytes_of(sweeps) > WEB_SWEEPS_BYTES_MAX)) {
         web_sweep **oldest = &sweeps->first;
         for (web_sweep **at = &sweeps->first; *at != NULL; at = &(*at)->next)
             if ((*at)->asked < (*oldest)->asked)

@@ -12,7 +12,11 @@
 enum {
     WEB_TRIALS_MAX = 2000, // More are counted.
     WEB_TRIAL_POINTS = 96, // Of a trial's curve, at equal distances, which double as it goes on.
+    WEB_TRIAL_NAME = 256,
+    WEB_SWEEP_TEXT_MAX = 8 << 20,   // Bytes of configs and errors: those beyond are counted.
+    WEB_SWEEP_BYTES_MAX = 12 << 20, // What that and the trials come to.
     WEB_SWEEPS_KEPT = 8,
+    WEB_SWEEPS_BYTES_MAX = 32 << 20, // Of all that are kept.
 };
 
 typedef struct web_trial {
@@ -39,7 +43,8 @@ typedef struct web_sweep {
     char seed[24];
     web_trial **trials;
     size_t count, room;
-    uint64_t left_out, bad_lines;
+    size_t text_bytes;
+    uint64_t left_out, texts_left_out, bad_lines;
 } web_sweep;
 
 typedef struct web_sweeps {

@@ -512,6 +512,47 @@ static void test_a_long_trial(void **state)
     done(&got);
 }
 
+// What is kept of a sweep has a bound in bytes, however long the configs and errors of its trials.
+static void test_a_large_sweep(void **state)
+{
+    (void)state;
+    enum { TRIALS = 60, SIZE = 500 << 10 };
+    trp_path path = made_path("%s/large/trials.jsonl", at.results);
+    char *long_one = calloc(1, SIZE + 1);
+    assert_non_null(long_one);
+    memset(long_one, 'x', SIZE);
+    FILE *file = fopen(path.text, "we");
+    assert_non_null(file);
+    fprintf(file, "{\"event\": \"sweep\", \"metric\": \"loss\", \"trials\": %d}\n", TRIALS);
+    for (int i = 0; i < TRIALS; i++)
+        fprintf(file,
+                "{\"event\": \"submitted\", \"trial\": \"t%d\", \"config\": \"%s\"}\n"
+                "{\"event\": \"report\", \"trial\": \"t%d\", \"number\": 1, \"metrics\": "
+                "{\"loss\": %d}}\n",
+                i, long_one, i, TRIALS - i);
+    assert_int_equal(fclose(file), 0);
+    free(long_one);
+    answer got = {0};
+    for (bool whole = false; !whole; done(&got)) {
+        got = get("/api/v1/sweeps/large?limit=1");
+        whole = need(&got, "whole").size == strlen("true");
+        size_t kept = trp_arena_size(&web->sweeps.first->arena);
+        if (kept > WEB_SWEEP_BYTES_MAX)
+            fail_msg("%zu bytes are kept of a sweep", kept);
+    }
+    got = get("/api/v1/sweeps/large?from=59");
+    expect_number(&got, "begun", TRIALS); // Trials are small.
+    expect_number(&got, "best_value", 1);
+    expect_number(&got, "trials/0/reports", 1);
+    assert_true(number_at(&got, "texts_left_out") > 0);
+    done(&got);
+    size_t all = 0;
+    for (const web_sweep *it = web->sweeps.first; it != NULL; it = it->next)
+        all += trp_arena_size(&it->arena);
+    assert_true(all <= WEB_SWEEPS_BYTES_MAX);
+    assert_int_equal(unlink(path.text), 0);
+}
+
 // G20.
 static void test_models(void **state)
 {
@@ -929,6 +970,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_gpu_lines_that_are_wrong),
         cmocka_unit_test(test_runs_and_sweeps),
         cmocka_unit_test(test_a_long_trial),
+        cmocka_unit_test(test_a_large_sweep),
         cmocka_unit_test(test_models),
         cmocka_unit_test(test_routes_without_their_tokens),
         cmocka_unit_test(test_without_a_server),
