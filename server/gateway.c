@@ -84,7 +84,7 @@ static int read_options(int argc, char **argv, options *how)
 // ---- start
 
 // One a state folder: a record lock for life, whose holder anyone can ask for.
-static troupe_status lock(const char *state)
+static troupe_status lock(const char *state, int *held)
 {
     trp_path path;
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -92,8 +92,9 @@ static troupe_status lock(const char *state)
     int fd = open(path.text, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0)
         return trp_fail_errno(TROUPE_IO, "%s cannot be opened", path.text);
+    *held = fd; // To close any descriptor of it gives it back.
     if (fcntl(fd, F_SETLK, &whole) == 0)
-        return TROUPE_OK; // Open for life: to close any descriptor of it would give it back.
+        return TROUPE_OK;
     int error = errno;
     (void)close(fd);
     errno = error;
@@ -210,7 +211,7 @@ static troupe_status say_where(const options *how, gateway *self)
 static troupe_status start(const options *how, gateway *self)
 {
     TROUPE_TRY(trp_state_folder_open(&self->state));
-    TROUPE_TRY(lock(self->state.text));
+    TROUPE_TRY(lock(self->state.text, &self->lock));
     TROUPE_TRY(gateway_tokens_open(&self->tokens, self->state.text));
     TROUPE_TRY(gateway_routes_open(&self->routes, self->state.text));
     const trp_web_options web = {
@@ -251,20 +252,29 @@ static void turn(gateway *self, int signals, int64_t until_ms)
     trp_http_server_turn(self->http); // Also of what was resumed in this turn.
 }
 
-// What is under way is answered, or told that it was lost, and sent.
+// What is under way is answered, or told that it was lost, and sent. What hangs is left.
 static void end(gateway *self, int signals)
 {
     int64_t until_ms = trp_clock_ms() + END_MS;
     self->ending = true; // Also where its folder was removed: nothing new is taken on.
     while (self->under_way > 0 && trp_clock_ms() < until_ms)
         turn(self, signals, until_ms);
-    gateway_pool_close(&self->pool);
+    bool hangs = !gateway_pool_close(&self->pool, REPLY_MS);
     gateway_routes_close(&self->routes);
     until_ms = trp_clock_ms() + REPLY_MS;
     do
         trp_http_server_turn(self->http);
     while (self->under_way > 0 && trp_clock_ms() < until_ms && usleep(1000) == 0);
-    trp_http_server_stop(&self->http);
+    if (!hangs) {
+        trp_http_server_stop(&self->http);
+        return;
+    }
+    // The process may stay as long as its thread waits in the kernel: the next gateway needs not.
+    fprintf(stderr, "troupe-server gateway: a disk or the train server hangs: requests that wait "
+                    "for it are not answered\n");
+    trp_http_server_leave(self->http);
+    (void)close(self->lock);
+    _exit(PROGRAM_DONE);
 }
 
 static int open_signals(void)

@@ -104,8 +104,8 @@ troupe_status gateway_routes_open(gateway_routes *routes, const char *state);
 // Tells what is under way that it was lost.
 void gateway_routes_close(gateway_routes *routes);
 gateway_route *gateway_routes_find(const gateway_routes *routes, const char *name);
-// Sends the exchange's tensor. 0: the answer is kept there and the exchange resumed; the exchange
-// has to be suspended already. Else what refuses it.
+// Sends the exchange's tensor. 0: it was sent, and the exchange has to be suspended before the turn
+// ends: in a later one its answer is kept there and it is resumed. Else what refuses it.
 unsigned gateway_route_send(gateway_route *route, gateway_forward *forward);
 void gateway_route_describe(const gateway_route *route, trp_buffer *out);
 // As trp_web_figures; by any thread.
@@ -128,8 +128,9 @@ typedef struct gateway_work {
 
 typedef struct gateway_pool gateway_pool;
 troupe_status gateway_pool_open(const trp_web_options *how, gateway_pool **pool);
-// What waits is done first. Harmless on NULL.
-void gateway_pool_close(gateway_pool **pool);
+// What waits is done first. False: a thread was not done after so long (a disk hangs): nothing is
+// freed, and what it has is not answered. Harmless on NULL.
+bool gateway_pool_close(gateway_pool **pool, int wait_ms);
 // TROUPE_BUSY: too many wait.
 troupe_status gateway_pool_give(gateway_pool *pool, gateway_work *work);
 
@@ -137,6 +138,7 @@ troupe_status gateway_pool_give(gateway_pool *pool, gateway_work *work);
 
 typedef struct gateway {
     trp_path state;
+    int lock; // The file's descriptor.
     gateway_tokens tokens;
     gateway_routes routes;
     gateway_pool *pool;

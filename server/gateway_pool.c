@@ -6,6 +6,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
+#include <time.h>
 
 typedef struct worker {
     gateway_pool *pool;
@@ -18,7 +19,7 @@ struct gateway_pool {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     gateway_work *first, **last;
-    size_t waiting, idle;
+    size_t waiting, idle, running; // Threads that idle, and all.
     bool ends;
     worker workers[GATEWAY_WORKERS];
 };
@@ -47,18 +48,24 @@ static void *work(void *user)
             pool->idle--;
         }
     }
+    pool->running--;
+    pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->lock);
     return NULL;
 }
 
 troupe_status gateway_pool_open(const trp_web_options *how, gateway_pool **pool)
 {
+    pthread_condattr_t monotonic;
     gateway_pool *made = (gateway_pool *)trp_alloc(sizeof *made);
     if (!made)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the threads of the gateway");
     made->last = &made->first;
     (void)pthread_mutex_init(&made->lock, NULL);
-    (void)pthread_cond_init(&made->changed, NULL);
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&made->changed, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
     *pool = made;
     for (size_t i = 0; i < GATEWAY_WORKERS; i++) {
         made->workers[i].pool = made;
@@ -66,7 +73,7 @@ troupe_status gateway_pool_open(const trp_web_options *how, gateway_pool **pool)
         if (status != TROUPE_OK) {
             troupe_error said;
             trp_error_hold(&said);
-            gateway_pool_close(pool);
+            (void)gateway_pool_close(pool, 0);
             trp_error_restore(&said);
             return status;
         }
@@ -74,16 +81,36 @@ troupe_status gateway_pool_open(const trp_web_options *how, gateway_pool **pool)
     return TROUPE_OK;
 }
 
-void gateway_pool_close(gateway_pool **pool)
+// Whether all threads have ended by then.
+static bool end_threads(gateway_pool *pool, int wait_ms)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += wait_ms / 1000;
+    until.tv_nsec += wait_ms % 1000 * 1000000L;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&pool->lock);
+    pool->ends = true;
+    pthread_cond_broadcast(&pool->changed);
+    int error = 0;
+    while (pool->running > 0 && error == 0)
+        error = pthread_cond_timedwait(&pool->changed, &pool->lock, &until);
+    bool ended = pool->running == 0;
+    pthread_mutex_unlock(&pool->lock);
+    return ended;
+}
+
+bool gateway_pool_close(gateway_pool **pool, int wait_ms)
 {
     gateway_pool *it = *pool;
     if (!it)
-        return;
+        return true;
     *pool = NULL;
-    pthread_mutex_lock(&it->lock);
-    it->ends = true;
-    pthread_cond_broadcast(&it->changed);
-    pthread_mutex_unlock(&it->lock);
+    if (!end_threads(it, wait_ms))
+        return false;
     for (size_t i = 0; i < GATEWAY_WORKERS; i++) {
         if (it->workers[i].started)
             (void)pthread_join(it->workers[i].thread, NULL);
@@ -92,6 +119,7 @@ void gateway_pool_close(gateway_pool **pool)
     (void)pthread_cond_destroy(&it->changed);
     (void)pthread_mutex_destroy(&it->lock);
     trp_free(it);
+    return true;
 }
 
 // They are started when they are first needed. Under the lock.
@@ -103,6 +131,7 @@ static troupe_status start_one(gateway_pool *pool)
             continue;
         troupe_status status = trp_thread_start(&it->thread, "trp-web", work, it);
         it->started = status == TROUPE_OK;
+        pool->running += it->started;
         return i == 0 ? status : TROUPE_OK; // The first can do it alone.
     }
     return TROUPE_OK;

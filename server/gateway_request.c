@@ -109,13 +109,15 @@ static unsigned look_at_rest(exchange *it, gateway_may may)
     bool get = is(http->method, "GET"), post = is(http->method, "POST");
     it->what = WEB;
     it->admin = may == GATEWAY_ALL || may == GATEWAY_BROWSER;
+    if (trp_web_has_page(http->path)) // For anyone.
+        return get ? trp_http_announce_none(http) : wrong_method(http, "GET");
+    if (may == GATEWAY_NOTHING)
+        return unauthorized(http);
     if (may == GATEWAY_ROUTES)
         return is_data(http->path) ? trp_http_no(http, MHD_HTTP_FORBIDDEN, TROUPE_INVALID,
                                                  "this token is for routes of services alone")
                                    : trp_http_no(http, MHD_HTTP_NOT_FOUND, TROUPE_NOT_FOUND,
                                                  "there is no such route");
-    if (!it->admin && (is_data(http->path) || !get))
-        return unauthorized(http);
     if (!get && !post)
         return wrong_method(http, "GET, POST");
     return post ? trp_http_announce(http, TRP_WEB_BODY_MAX) : trp_http_announce_none(http);

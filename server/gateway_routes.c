@@ -46,12 +46,11 @@ static troupe_dtype dtype_of(trp_json description, trp_arena *arena)
 // Names that the gateway has for itself.
 static bool is_reserved(const char *name)
 {
-    static const char *const all[] = {"/",       "/login",   "/login.js",
-                                      "/logout", "/healthz", "/metrics"};
+    static const char *const all[] = {"/login", "/login.js", "/logout", "/healthz", "/metrics"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(name, all[i]) == 0)
             return true;
-    return strncmp(name, "/api/", 5) == 0;
+    return strncmp(name, "/api/", 5) == 0 || trp_web_has_page(name);
 }
 
 // False: there is nothing in it that can be forwarded to.

@@ -120,6 +120,11 @@ static const web_page *page_of(const char *path)
     return NULL;
 }
 
+bool trp_web_has_page(const char *path)
+{
+    return page_of(path) != NULL;
+}
+
 static void answer_route(web_call *call)
 {
     trp_web_reply *reply = call->reply;

@@ -3,6 +3,7 @@
 // again: full slow 300 slow
 #include "gateway_client.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -271,7 +273,7 @@ static void log_in(char cookie[200])
     reply_free(&got);
 }
 
-typedef enum kind { OPEN, PAGE, ROUTE, OWN, DATA } kind;
+typedef enum kind { OPEN, ROUTE, OWN, DATA, NOTHING_THERE } kind;
 typedef struct row {
     const char *method;
     char path[100];
@@ -281,36 +283,44 @@ typedef enum teller { NO_TOKEN, WRONG_TOKEN, ROUTES_TOKEN, ADMIN_TOKEN, COOKIE, 
 typedef enum host { GOOD_HOST, LOCALHOST, ODD_HOST, NO_HOST, TWO_HOSTS, HOSTS } host;
 typedef enum origin { NO_ORIGIN, GOOD_ORIGIN, ODD_ORIGIN, ORIGINS } origin;
 
-// 0: anything but a refusal.
+// 0: an answer, or a refusal of what was asked; not of who asks.
 static int code_for(const row *what, teller who, host to, origin from)
 {
-    bool post = strcmp(what->method, "POST") == 0;
+    bool get = strcmp(what->method, "GET") == 0;
     if (to == NO_HOST || (to == TWO_HOSTS && from != ODD_ORIGIN))
         return 400;
     if (to == ODD_HOST || from == ODD_ORIGIN || (to == LOCALHOST && from == GOOD_ORIGIN))
         return 403; // The good Origin is that of the other name.
     if (who == WRONG_TOKEN)
         return 401;
-    if (who == COOKIE && post && from == NO_ORIGIN)
+    if (who == COOKIE && !get && from == NO_ORIGIN)
         return 403;
     if (what->kind == OPEN)
         return 0;
     if (who == NO_TOKEN)
-        return what->kind == PAGE ? 0 : 401;
+        return 401;
     if (who == ROUTES_TOKEN)
-        return what->kind == DATA ? 403 : what->kind == PAGE ? 404 : 0;
+        return what->kind == DATA ? 403 : what->kind == NOTHING_THERE ? 404 : 0;
     return 0;
+}
+
+// Without the train server what needs it is answered 503.
+static bool is_answer(int code)
+{
+    return (code >= 200 && code < 500 && code != 401 && code != 403) || code == 503;
 }
 
 static size_t list_rows(row *rows, size_t capacity)
 {
     static const row own[] = {
-        {"GET", "/", PAGE},         {"GET", "/login", OPEN},     {"GET", "/login.js", OPEN},
-        {"GET", "/healthz", OWN},   {"GET", "/doubled", ROUTE},  {"POST", "/doubled", ROUTE},
-        {"POST", "/login", OPEN},   {"GET", "/api/v1/", DATA},   {"POST", "/metrics", DATA},
-        {"POST", "/api/v1/", DATA}, {"DELETE", "/api/v1", PAGE},
+        {"GET", "/", OPEN},         {"GET", "/login", OPEN},       {"GET", "/login.js", OPEN},
+        {"GET", "/app.js", OPEN},   {"POST", "/app.js", OPEN},     {"GET", "/healthz", OWN},
+        {"GET", "/doubled", ROUTE}, {"POST", "/doubled", ROUTE},   {"POST", "/login", OPEN},
+        {"GET", "/api/v1/", DATA},  {"POST", "/api/v1/", DATA},    {"DELETE", "/api/v1/jobs", DATA},
+        {"POST", "/metrics", DATA}, {"DELETE", "/metrics", DATA},  {"GET", "/none", NOTHING_THERE},
+        {"DELETE", "/login", OPEN}, {"DELETE", "/doubled", ROUTE},
     };
-    size_t count = sizeof own / sizeof *own - 1;
+    size_t count = sizeof own / sizeof *own;
     memcpy(rows, own, count * sizeof *rows);
     for (size_t i = 0; i < web_route_count; i++) {
         assert_true(count < capacity);
@@ -363,8 +373,7 @@ static void test_who_may_ask_what(void **context)
                     reply got =
                         ask((asked){what->method, what->path, hosts[to], headers,
                                     post ? "{\"instances\": [[1, 2, 3]]}" : NULL, tokens[who]});
-                    bool good = expected ? got.code == expected
-                                         : got.code >= 200 && got.code != 401 && got.code != 403;
+                    bool good = expected ? got.code == expected : is_answer(got.code);
                     if (!good)
                         fail_msg("%s %s (token %d, host %d, origin %d): expected %d, got %d: %s",
                                  what->method, what->path, who, to, from, expected, got.code,
@@ -541,11 +550,13 @@ static void test_odd_descriptions(void **context)
     support_write_file(path, "{\"route\": ", 10);
     write_note("own.json", "/healthz", "doubled.sock");
     write_note("api.json", "/api/v1/jobs", "doubled.sock");
+    write_note("script.json", "/app.js", "doubled.sock");
     write_note("up.json", "/up", "../other/it.sock");
     write_note("zlast.json", last, "doubled.sock");
     assert_true(support_wait_until(is_served, last, SOON));
     assert_code((asked){.method = "GET", .path = "/up", .token = admin}, 404, NULL);
     assert_code((asked){.method = "GET", .path = "/healthz", .token = admin}, 200, "healthy");
+    assert_code((asked){.method = "GET", .path = "/app.js"}, 200, "text/javascript");
     assert_code((asked){.method = "GET", .path = "/api/v1/jobs", .token = admin}, 200, "\"jobs\"");
     assert_code(
         (asked){
@@ -886,6 +897,105 @@ static void test_it_idles(void **context)
     }
 }
 
+// A service that hangs is waited for twice as long as it says, and 5 s.
+static void test_a_deadline_that_a_service_says(void **context)
+{
+    (void)context;
+    char text[100], note[600], path[4200];
+    serve_doubled();
+    (void)snprintf(note, sizeof note,
+                   "{\"route\": \"/doubled\", \"socket\": \"doubled.sock\", \"input\": {\"dtype\": "
+                   "\"float32\"}, \"deadline_ms\": 500}");
+    (void)snprintf(path, sizeof path, "%s/routes/zdoubled.json", state);
+    troupe_must(trp_file_replace(path, note, strlen(note)));
+    const asked about = {.method = "GET", .path = "/doubled", .token = routes_token};
+    for (bool taken = false; !taken;) {
+        reply got = ask(about);
+        taken = strstr(got.text, "deadline_ms") != NULL;
+        reply_free(&got);
+    }
+    int fd = connect_to_it();
+    int64_t began = support_now_ms();
+    ask_on(fd, predict(ROW_WAITS, text));
+    reply got = read_reply(fd);
+    assert_int_equal(got.code, 504);
+    assert_non_null(strstr(got.text, "may have been computed"));
+    assert_true(support_now_ms() - began >= 6000);
+    assert_true(support_now_ms() - began < 6000 + SOON);
+    reply_free(&got);
+    (void)close(fd);
+}
+
+static int find_threads(pid_t process, const char *name, pid_t *found, int most)
+{
+    char path[300], said[32];
+    int count = 0;
+    (void)snprintf(path, sizeof path, "/proc/%d/task", (int)process);
+    DIR *tasks = opendir(path);
+    assert_non_null(tasks);
+    for (struct dirent *it; (it = readdir(tasks)) != NULL;) {
+        (void)snprintf(path, sizeof path, "/proc/%d/task/%s/comm", (int)process, it->d_name);
+        FILE *file = fopen(path, "re");
+        if (file && fgets(said, sizeof said, file) && strncmp(said, name, strlen(name)) == 0 &&
+            count < most)
+            found[count++] = (pid_t)atoi(it->d_name);
+        if (file)
+            (void)fclose(file);
+    }
+    (void)closedir(tasks);
+    return count;
+}
+
+// Asks until each of the two threads that read files was started.
+static void await_threads(const asked *what, pid_t threads[2])
+{
+    while (find_threads(gateway, "trp-web", threads, 2) < 2) {
+        int fds[] = {connect_to_it(), connect_to_it()};
+        for (int i = 0; i < 2; i++)
+            ask_on(fds[i], *what);
+        for (int i = 0; i < 2; i++) {
+            reply got = read_reply(fds[i]);
+            reply_free(&got);
+            (void)close(fds[i]);
+        }
+    }
+}
+
+// Threads that are held stand for such that a disk lets wait: the end does not wait for them.
+static void test_an_end_does_not_wait_for_a_disk(void **context)
+{
+    (void)context;
+    const asked jobs = {.method = "GET", .path = "/api/v1/jobs", .token = admin};
+    pid_t threads[2];
+    int status;
+    await_threads(&jobs, threads);
+    for (int i = 0; i < 2; i++) {
+        if (ptrace(PTRACE_SEIZE, threads[i], NULL, NULL) != 0) {
+            print_message("threads of the gateway cannot be held here: %s\n", strerror(errno));
+            return;
+        }
+        assert_int_equal(ptrace(PTRACE_INTERRUPT, threads[i], NULL, NULL), 0);
+        assert_int_equal(waitpid(threads[i], &status, __WALL), threads[i]);
+        assert_true(WIFSTOPPED(status));
+    }
+    int64_t began = support_now_ms();
+    int fd = connect_to_it();
+    ask_on(fd, jobs);
+    assert_code((asked){.method = "GET", .path = "/healthz", .token = admin}, 200, NULL);
+    troupe_must(trp_gateway_stop(state));
+    for (int i = 0; i < 2; i++) { // They go with their process.
+        assert_int_equal(waitpid(threads[i], &status, __WALL), threads[i]);
+        assert_true(WIFSIGNALED(status) || WIFEXITED(status));
+    }
+    reap_gateway(0);
+    assert_true(support_now_ms() - began < 11000 + SOON);
+    reply got = read_reply(fd);
+    assert_int_equal(got.code, 0);
+    reply_free(&got);
+    (void)close(fd);
+    start_gateway(); // The port and the lock are free.
+}
+
 static int compare(const void *left, const void *right)
 {
     double a = *(const double *)left, b = *(const double *)right;
@@ -941,6 +1051,8 @@ int main(int argc, char **argv)
     };
     const struct CMUnitTest slow[] = {
         cmocka_unit_test_setup_teardown(test_a_slow_client_is_shut_down, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_deadline_that_a_service_says, begin, end),
+        cmocka_unit_test_setup_teardown(test_an_end_does_not_wait_for_a_disk, begin, end),
         cmocka_unit_test_setup_teardown(test_it_idles, begin, end),
         cmocka_unit_test_setup_teardown(test_latency, begin, end),
     };
