@@ -1,11 +1,25 @@
-// bench_server.c: how many requests does a service answer over HTTP, and how soon?
+// bench_server.c: how soon does a train server do what is asked of it, a service answer over HTTP,
+// and the repository keep a model?
 //
 //     bench_server [quick] [ROW...]
 //
-// The model sums the 64 floats of a row; one replica has it, in a process of its own. wrk asks it
-// over connections that are kept, one row a request (measure/load.sh), on the same CPUs. The peer
-// is Ray Serve with one replica of the same (compare/peer_ray_serve.py), in turns with ours. Ours
-// checks a token with each request, and Ray's has none.
+// server.submit: the time until a submission is acknowledged, while all CPUs are taken.
+// server.submit.rate: submissions a second of eight clients, each of which waits for each.
+// server.first_report.<cold|warm>: from a submission to its first report in the client. cold: the
+// server has had no job of that program; warm: it has just done the same.
+// server.jobs.<cold|warm>: jobs a second that do nothing, of as many programs, or of one.
+// server.follow: from a report's making until its follower in another process is called with it; a
+// step of the two ranks computes for 1 ms and ends at a barrier.
+// The peer is Ray with two CPUs: its job server, and Ray Train (compare/peer_ray_server.py).
+//
+// repository.push.<bytes>: from a checkpoint on disk to a version of the repository.
+// repository.open.<bytes>: from a version's name to an instance with its weights. The peer is
+// MLflow (compare/peer_mlflow.py).
+//
+// Of the rows "serve.*" the model sums the 64 floats of a row; one replica has it, in a process of
+// its own. wrk asks it over connections that are kept, one row a request (measure/load.sh), on the
+// same CPUs. The peer is Ray Serve with one replica of the same (compare/peer_ray_serve.py), in
+// turns with ours. Ours checks a token with each request, and Ray's has none.
 //
 // serve.p50: the median time of an answer, one connection, raw bytes.
 // serve.rate.<connections>: requests a second, raw bytes.
@@ -119,16 +133,16 @@ static void print(const row *what, const bench_rounds *ours, const bench_rounds 
                                    .note = note});
 }
 
-int main(int argc, char **argv)
+static void bench_serve(void)
 {
     static bench_rounds ours[ROWS], theirs[ROWS];
-    bool wanted[ROWS];
+    bool wanted[ROWS], any = false;
     troupe_service service;
     troupe_service_info info;
-    troupe_must(troupe_start(argc, argv, .workers = TROUPE_NONE));
-    bench_rows_open(argc, argv); // A replica does not come here.
     for (size_t i = 0; i < ROWS; i++)
-        wanted[i] = bench_rows_wanted(rows[i].name);
+        any |= wanted[i] = bench_rows_wanted(rows[i].name);
+    if (!any)
+        return;
     const char *seconds = bench_rows_quick() ? "1" : "4";
     troupe_must(troupe_serve(adder, NULL, "/sum", &service, .http = TROUPE_HTTP_LOOPBACK));
     troupe_must(troupe_service_info_get(service, &info));
@@ -147,6 +161,15 @@ int main(int argc, char **argv)
     for (size_t i = 0; i < ROWS; i++)
         if (wanted[i])
             print(&rows[i], &ours[i], &theirs[i]);
+}
+
+int main(int argc, char **argv)
+{
+    troupe_must(troupe_start(argc, argv, .workers = TROUPE_NONE));
+    bench_rows_open(argc, argv); // A replica does not come here.
+    bench_serve();
     troupe_stop();
+    bench_jobs();
+    bench_repository();
     return bench_rows_close();
 }

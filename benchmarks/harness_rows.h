@@ -32,4 +32,9 @@ void bench_data(const char *folder);
 // do ("limit.allreduce..."), and of averaging gradients beside the backward pass, "train.overlap".
 void bench_allreduce(void);
 
+// Rows of a train server's jobs, "server.*", beside Ray, and of the model repository,
+// "repository.*", beside MLflow.
+void bench_jobs(void);
+void bench_repository(void);
+
 #endif

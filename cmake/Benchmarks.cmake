@@ -137,6 +137,8 @@ endforeach()
 if(TROUPE_PEERS) # It runs the program of its own name.
   configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_ray_train COPYONLY)
   configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_ray_serve COPYONLY)
+  configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_ray_server COPYONLY)
+  configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_mlflow COPYONLY)
 endif()
 # The load of bench_server, and of its peer.
 configure_file(${PROJECT_SOURCE_DIR}/benchmarks/measure/load.sh ${benchmarks_dir}/measure/load COPYONLY)

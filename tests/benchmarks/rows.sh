@@ -1,6 +1,6 @@
 #!/bin/sh
-# rows.sh BENCH_ACTORS BENCH_OBJECTS BENCH_CHANNEL BENCH_TENSOR BENCH_TRAIN: they measure the figures
-# that they are asked for, and no others.
+# rows.sh BENCH_ACTORS BENCH_OBJECTS BENCH_CHANNEL BENCH_TENSOR BENCH_TRAIN [BENCH_SERVER]: they measure
+# the figures that they are asked for, and no others.
 set -eu
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-rows-XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -42,4 +42,11 @@ expect 'train.first_report train.follow train.kill_to_report train.kill_to_repor
 expect 'train.commit' train.commit
 expect 'train.reports train.reports.slow_subscriber train.overhead' train.reports train.overhead
 expect 'train.checkpoint.1048576 train.checkpoint.104857600' train.checkpoint
+program=${6:-}
+if [ -n "$program" ]; then
+    expect 'server.submit server.submit.rate server.first_report.cold server.first_report.warm' \
+        server.submit server.first_report
+    expect 'server.jobs.cold server.jobs.warm server.follow' server.jobs server.follow
+    expect 'repository.push.1000000 repository.open.1000000' repository.push.1000000 repository.open.1000000
+fi
 exit $status
