@@ -85,6 +85,8 @@ static const struct {
 struct trp_books {
     sqlite3 *base;
     sqlite3_stmt *put[TABLES], *put_live, *remove, *keep, *gone;
+    sqlite3_stmt *put_papers, *put_launch, *drop_papers, *drop_launch;
+    bool lasts; // What the transaction is, or the last one was.
     char path[4200], name[40];
 };
 
@@ -217,6 +219,15 @@ static troupe_status make_tables(trp_books *books)
     return status;
 }
 
+// Beside the row of a job, since these are written once.
+static troupe_status make_papers(trp_books *books)
+{
+    return run(books, "CREATE TABLE IF NOT EXISTS papers (job INTEGER PRIMARY KEY REFERENCES jobs "
+                      "ON DELETE CASCADE, spec BLOB, json BLOB, claims INTEGER, boot_id TEXT);\n"
+                      "CREATE TABLE IF NOT EXISTS launches (job INTEGER PRIMARY KEY REFERENCES "
+                      "jobs ON DELETE CASCADE, launch BLOB);");
+}
+
 static int keys_of(table of)
 {
     return of == ATTEMPTS ? 2 : 1;
@@ -258,6 +269,10 @@ static troupe_status prepare_all(trp_books *books)
                        "INSERT INTO live VALUES (?, ?, ?, ?) ON CONFLICT (job, member) DO UPDATE "
                        "SET value = excluded.value, revision = excluded.revision",
                        &books->put_live));
+    TROUPE_TRY(prepare(books, "INSERT INTO papers VALUES (?, ?, ?, ?, ?)", &books->put_papers));
+    TROUPE_TRY(prepare(books, "INSERT INTO launches VALUES (?, ?)", &books->put_launch));
+    TROUPE_TRY(prepare(books, "DELETE FROM papers WHERE job = ?", &books->drop_papers));
+    TROUPE_TRY(prepare(books, "DELETE FROM launches WHERE job = ?", &books->drop_launch));
     TROUPE_TRY(prepare(books, "DELETE FROM jobs WHERE id = ?", &books->remove));
     TROUPE_TRY(prepare(books, "INSERT OR REPLACE INTO gone VALUES (?, ?, ?, ?, ?)", &books->keep));
     return prepare(books, "SELECT job FROM gone WHERE submission = ?1 OR key = ?2", &books->gone);
@@ -326,8 +341,9 @@ static troupe_status open_base(trp_books *books, bool *fresh)
     if (result != SQLITE_OK)
         return fail(books, result, "it cannot be opened");
     // One process has it, which the server's lock sees to: so there is no file of shared memory.
-    TROUPE_TRY(run(books, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA foreign_keys = ON;"
-                          "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -512;"));
+    TROUPE_TRY(run(
+        books, "PRAGMA locking_mode = EXCLUSIVE; PRAGMA foreign_keys = ON;"
+               "PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -512;"));
     int application = read_number(books, "PRAGMA application_id", &result);
     if (result != SQLITE_OK)
         return fail(books, result, "it cannot be read");
@@ -347,10 +363,12 @@ static troupe_status open_base(trp_books *books, bool *fresh)
                            "another folder",
                            books->path);
     TROUPE_TRY(run(books, "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"));
+    books->lasts = true;
     TROUPE_TRY(check_whole(books));
     *fresh = version == 0;
     if (*fresh)
         TROUPE_TRY(make_tables(books));
+    TROUPE_TRY(make_papers(books));
     TROUPE_TRY(read_name(books));
     return prepare_all(books);
 }
@@ -375,9 +393,10 @@ static troupe_status move_aside(trp_books *books, char **moved)
 
 static void close_base(trp_books *books)
 {
-    sqlite3_stmt *all[] = {books->put[JOBS], books->put[WISHES], books->put[ATTEMPTS],
-                           books->put_live,  books->remove,      books->keep,
-                           books->gone};
+    sqlite3_stmt *all[] = {books->put[JOBS],   books->put[WISHES], books->put[ATTEMPTS],
+                           books->put_live,    books->remove,      books->keep,
+                           books->gone,        books->put_papers,  books->put_launch,
+                           books->drop_papers, books->drop_launch};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         (void)sqlite3_finalize(all[i]);
     (void)sqlite3_close(books->base);
@@ -559,6 +578,38 @@ troupe_status trp_books_load(trp_books *books, troupe_status (*visit)(void *user
     return status;
 }
 
+static troupe_bytes bytes_of(sqlite3_stmt *from, int at)
+{
+    const void *data = sqlite3_column_blob(from, at);
+    return (troupe_bytes){(void *)data, (size_t)sqlite3_column_bytes(from, at)};
+}
+
+troupe_status trp_books_each_papers(trp_books *books, const char *boot_id,
+                                    troupe_status (*visit)(void *user, int64_t id,
+                                                           const trp_papers *papers),
+                                    void *user)
+{
+    sqlite3_stmt *rows = NULL;
+    int result = SQLITE_DONE;
+    troupe_status status = prepare(books,
+                                   "SELECT papers.job, spec, launch, json, claims FROM papers LEFT "
+                                   "JOIN launches ON launches.job = papers.job WHERE boot_id <> ?",
+                                   &rows);
+    if (status == TROUPE_OK)
+        (void)sqlite3_bind_text(rows, 1, boot_id, -1, SQLITE_STATIC);
+    while (status == TROUPE_OK && (result = sqlite3_step(rows)) == SQLITE_ROW) {
+        trp_papers papers = {.spec = bytes_of(rows, 1),
+                             .launch = bytes_of(rows, 2),
+                             .json = bytes_of(rows, 3),
+                             .claims = sqlite3_column_int(rows, 4) != 0};
+        status = visit(user, sqlite3_column_int64(rows, 0), &papers);
+    }
+    if (status == TROUPE_OK && result != SQLITE_DONE)
+        status = fail(books, result, "it cannot be read");
+    (void)sqlite3_finalize(rows);
+    return status;
+}
+
 troupe_status trp_books_next(trp_books *books, int64_t *id)
 {
     sqlite3_stmt *statement = NULL;
@@ -594,8 +645,11 @@ troupe_status trp_books_gone(trp_books *books, const char *submission, const cha
 
 // ---- writing
 
-troupe_status trp_books_begin(trp_books *books)
+troupe_status trp_books_begin(trp_books *books, bool lasts)
 {
+    if (lasts != books->lasts)
+        TROUPE_TRY(run(books, lasts ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL"));
+    books->lasts = lasts;
     return run(books, "BEGIN IMMEDIATE");
 }
 
@@ -665,6 +719,39 @@ troupe_status trp_books_put(trp_books *books, const trp_row *row)
     for (int i = 0; i < row->live_count; i++)
         TROUPE_TRY(put_live(books, row->id, &row->live[i]));
     return row->attempt > 0 ? put_table(books, ATTEMPTS, row) : TROUPE_OK;
+}
+
+static int bind_bytes(sqlite3_stmt *to, int at, troupe_bytes bytes)
+{
+    return sqlite3_bind_blob64(to, at, bytes.data, bytes.size, SQLITE_STATIC);
+}
+
+troupe_status trp_books_keep_papers(trp_books *books, int64_t id, const trp_papers *papers,
+                                    const char *boot_id)
+{
+    sqlite3_stmt *to = books->put_papers;
+    (void)sqlite3_bind_int64(to, 1, id);
+    (void)bind_bytes(to, 2, papers->spec);
+    (void)bind_bytes(to, 3, papers->json);
+    (void)sqlite3_bind_int(to, 4, papers->claims);
+    (void)sqlite3_bind_text(to, 5, boot_id, -1, SQLITE_STATIC);
+    TROUPE_TRY(finish(books, to, "papers"));
+    (void)sqlite3_bind_int64(books->put_launch, 1, id);
+    (void)bind_bytes(books->put_launch, 2, papers->launch);
+    return finish(books, books->put_launch, "launches");
+}
+
+troupe_status trp_books_drop_launch(trp_books *books, int64_t id)
+{
+    (void)sqlite3_bind_int64(books->drop_launch, 1, id);
+    return finish(books, books->drop_launch, "launches");
+}
+
+troupe_status trp_books_drop_papers(trp_books *books, int64_t id)
+{
+    (void)sqlite3_bind_int64(books->drop_papers, 1, id);
+    TROUPE_TRY(finish(books, books->drop_papers, "papers"));
+    return trp_books_drop_launch(books, id);
 }
 
 troupe_status trp_books_remove(trp_books *books, const trp_row *row)

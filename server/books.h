@@ -75,10 +75,30 @@ troupe_status trp_books_next(trp_books *books, int64_t *id);
 troupe_status trp_books_gone(trp_books *books, const char *submission, const char *key,
                              int64_t *id);
 
+// What the folder of a job is made of, and whether that of its run was claimed for it.
+typedef struct trp_papers {
+    troupe_bytes spec, launch, json; // Files there.
+    bool claims;
+} trp_papers;
+// Calls `visit` for each job whose papers were kept before this boot: what is in its folder may not
+// have lasted. Of one that has ended there is no launch record. As trp_books_load.
+troupe_status trp_books_each_papers(trp_books *books, const char *boot_id,
+                                    troupe_status (*visit)(void *user, int64_t id,
+                                                           const trp_papers *papers),
+                                    void *user);
+
 // A transaction. Each of the writes may fail with TROUPE_NO_SPACE, after which all of it is rolled
 // back, and anything else, after which the server has to end: TROUPE_IO, TROUPE_CORRUPT.
-troupe_status trp_books_begin(trp_books *books);
+// `lasts`: also over a failure of the power.
+troupe_status trp_books_begin(trp_books *books, bool lasts);
 troupe_status trp_books_put(trp_books *books, const trp_row *row);
+// Keeps papers of a job, whose folder has them already, but may not over a failure of the power.
+troupe_status trp_books_keep_papers(trp_books *books, int64_t id, const trp_papers *papers,
+                                    const char *boot_id);
+// Its folder has them for good.
+troupe_status trp_books_drop_papers(trp_books *books, int64_t id);
+// It has ended: the launch record, which has an environment, is wiped out.
+troupe_status trp_books_drop_launch(trp_books *books, int64_t id);
 // Removes a job; that it was there is kept.
 troupe_status trp_books_remove(trp_books *books, const trp_row *row);
 // Keys of jobs that were removed are free.

@@ -108,11 +108,17 @@ void trp_jobs_touch(trp_jobs *jobs, trp_entry *job)
     jobs->changed = job;
 }
 
-void trp_jobs_soil(trp_jobs *jobs, trp_entry *job)
+void trp_jobs_note(trp_jobs *jobs, trp_entry *job)
 {
     job->dirty = true;
     jobs->any_dirty = true;
     trp_jobs_touch(jobs, job);
+}
+
+void trp_jobs_soil(trp_jobs *jobs, trp_entry *job)
+{
+    jobs->lasts = true;
+    trp_jobs_note(jobs, job);
 }
 
 static void free_entry(trp_entry *job)
@@ -120,6 +126,7 @@ static void free_entry(trp_entry *job)
     trp_row_clear(&job->row);
     trp_free(job->folder);
     trp_free(job->refused);
+    trp_free(job->papers);
     trp_free(job);
 }
 
@@ -132,6 +139,8 @@ static bool is_linked(trp_jobs *jobs, trp_entry *job)
                     strlen(job->row.submission), job);
     if (job->row.key != NULL)
         HASH_ADD_KEYPTR(by_key, jobs->keys, job->row.key, strlen(job->row.key), job);
+    if (job->row.state != TRP_JOB_ENDED && job->row.run != NULL)
+        HASH_ADD_KEYPTR(by_run, jobs->runs, job->row.run, strlen(job->row.run), job);
     return job->by_submission.tbl != NULL && (job->row.key == NULL || job->by_key.tbl != NULL);
 }
 
@@ -170,6 +179,13 @@ void trp_jobs_drop_key(trp_jobs *jobs, trp_entry *job)
     job->by_key.tbl = NULL;
 }
 
+void trp_jobs_drop_run(trp_jobs *jobs, trp_entry *job)
+{
+    if (job->by_run.tbl != NULL)
+        HASH_DELETE(by_run, jobs->runs, job);
+    job->by_run.tbl = NULL;
+}
+
 void trp_jobs_drop(trp_jobs *jobs, trp_entry *job)
 {
     if (jobs->acts.removed != NULL)
@@ -177,6 +193,7 @@ void trp_jobs_drop(trp_jobs *jobs, trp_entry *job)
     if (job->ticket != NULL)
         trp_schedule_remove(jobs->schedule, job->ticket);
     trp_jobs_drop_key(jobs, job);
+    trp_jobs_drop_run(jobs, job);
     if (job->by_submission.tbl != NULL)
         HASH_DELETE(by_submission, jobs->submissions, job);
     if (job->hh.tbl != NULL)
@@ -343,11 +360,12 @@ static troupe_status find_known(trp_jobs *jobs, const trp_wire_submit *submit, t
 
 static troupe_status check_run(trp_jobs *jobs, const char *run)
 {
-    for (trp_entry *at = jobs->all; at != NULL; at = (trp_entry *)at->hh.next)
-        if (at->row.state != TRP_JOB_ENDED && strcmp(at->row.run, run) == 0)
-            return troupe_fail(TROUPE_BUSY, "job %" PRId64 " has the folder %s for its run",
-                               at->row.id, run);
-    return TROUPE_OK;
+    trp_entry *other;
+    HASH_FIND(by_run, jobs->runs, run, strlen(run), other);
+    if (other == NULL)
+        return TROUPE_OK;
+    return troupe_fail(TROUPE_BUSY, "job %" PRId64 " has the folder %s for its run", other->row.id,
+                       run);
 }
 
 static troupe_status make_row(trp_jobs *jobs, const trp_wire_submit *submit,

@@ -19,6 +19,7 @@ struct trp_entry {
     trp_ticket *ticket; // NULL: it has ended.
     bool dirty;         // Not as the books have it;
     bool fresh;         // they do not have it at all.
+    trp_papers *papers; // That go to the books with it; NULL: its folder lasts without.
     // Of the attempt under way.
     bool launching; // Is to be started once its grant is in the books.
     int launch_step_ms;
@@ -37,7 +38,7 @@ struct trp_entry {
     trp_entry *next_changed;
     bool changed;
     void *user; // Of the one who uses this.
-    UT_hash_handle hh, by_submission, by_key;
+    UT_hash_handle hh, by_submission, by_key, by_run;
 };
 
 // What has to be done for it. Each may be NULL where nothing comes to it.

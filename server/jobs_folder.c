@@ -9,11 +9,13 @@
 #include <runtime/codec/json.h>
 #include <runtime/codec/unpack.h>
 #include <server/jobs_internal.h>
+#include <server/say.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <train/job_end.h>
+#include <train/run_job.h>
 #include <train/spec.h>
 #include <train/state_folder.h>
 #include <train/tree.h>
@@ -94,46 +96,80 @@ static void put_job(trp_buffer *out, const trp_jobs *jobs, const trp_row *row,
     trp_buffer_printf(out, "\n}\n");
 }
 
-static troupe_status write_json(const trp_jobs *jobs, const trp_entry *job,
-                                const trp_wire_submit *submit, const trp_wire_launch *launch)
-{
-    trp_path path;
-    trp_buffer text = {0};
-    TROUPE_TRY(trp_path_make(&path, "%s/job.json", job->folder));
-    put_job(&text, jobs, &job->row, submit, launch);
-    troupe_status status = text.failed
-                               ? troupe_fail(TROUPE_NO_MEMORY, "no memory for %s", path.text)
-                               : trp_file_replace(path.text, text.data, text.size);
-    trp_buffer_free(&text);
-    return status;
-}
-
-static troupe_status write_file(const trp_entry *job, const char *name, troupe_bytes bytes)
+static troupe_status write_file(const trp_entry *job, const char *name, troupe_bytes bytes,
+                                bool sync)
 {
     trp_path path;
     trp_piece piece = {bytes.data, bytes.size};
     TROUPE_TRY(trp_path_make(&path, "%s/%s", job->folder, name));
-    return trp_file_write(path.text, &piece, 1);
+    return sync ? trp_file_write(path.text, &piece, 1)
+                : trp_file_write_unsynced(path.text, &piece, 1);
 }
 
-static troupe_status write_files(const trp_jobs *jobs, const trp_entry *job,
-                                 const trp_wire_submit *submit, const trp_wire_launch *launch)
+static troupe_status write_json(const trp_entry *job, troupe_bytes json, bool sync)
+{
+    trp_path path;
+    TROUPE_TRY(trp_path_make(&path, "%s/job.json", job->folder));
+    return sync ? trp_file_replace(path.text, json.data, json.size)
+                : trp_file_replace_unsynced(path.text, json.data, json.size);
+}
+
+static troupe_status write_files(const trp_entry *job, const trp_papers *papers, bool sync)
 {
     TRP_FAULT("job folder made");
-    TROUPE_TRY(write_file(job, "spec", submit->spec));
-    TROUPE_TRY(write_file(job, "launch", submit->launch));
+    TROUPE_TRY(write_file(job, "spec", papers->spec, sync));
+    TROUPE_TRY(write_file(job, "launch", papers->launch, sync));
     TROUPE_TRY(trp_job_end_reserve(job->folder));
     TRP_FAULT("job files written");
-    TROUPE_TRY(write_json(jobs, job, submit, launch));
+    TROUPE_TRY(write_json(job, papers->json, sync));
     TRP_FAULT("job folder whole");
     return TROUPE_OK;
 }
 
-troupe_status trp_jobs_write_folder(const trp_jobs *jobs, const trp_entry *job,
+static void *put_bytes(char *at, troupe_bytes *bytes)
+{
+    if (bytes->size > 0)
+        memcpy(at, bytes->data, bytes->size);
+    bytes->data = at;
+    return at + bytes->size;
+}
+
+// In one piece of memory.
+static trp_papers *copy_papers(const trp_papers *papers)
+{
+    trp_papers *copy = (trp_papers *)trp_alloc(sizeof *copy + papers->spec.size +
+                                               papers->launch.size + papers->json.size);
+    if (copy == NULL)
+        return NULL;
+    *copy = *papers;
+    char *at = (char *)put_bytes((char *)(copy + 1), &copy->spec);
+    at = (char *)put_bytes(at, &copy->launch);
+    (void)put_bytes(at, &copy->json);
+    return copy;
+}
+
+static troupe_status write_papers(trp_entry *job, const trp_papers *papers)
+{
+    enum { MOST = 256 << 10 }; // More is better written once, and synced.
+    bool sync = papers->spec.size + papers->launch.size + papers->json.size > MOST;
+    if (!sync && (job->papers = copy_papers(papers)) == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a job");
+    return write_files(job, papers, sync);
+}
+
+troupe_status trp_jobs_write_folder(const trp_jobs *jobs, trp_entry *job,
                                     const trp_wire_submit *submit, const trp_wire_launch *launch)
 {
+    trp_buffer json = {0};
     TROUPE_TRY(trp_folder_make_new(job->folder));
-    troupe_status status = write_files(jobs, job, submit, launch);
+    put_job(&json, jobs, &job->row, submit, launch);
+    trp_papers papers = {.spec = submit->spec,
+                         .launch = submit->launch,
+                         .json = {json.data, json.size},
+                         .claims = submit->run_new};
+    troupe_status status = json.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a job")
+                                       : write_papers(job, &papers);
+    trp_buffer_free(&json);
     if (status != TROUPE_OK) {
         troupe_error kept;
         trp_error_hold(&kept);
@@ -277,6 +313,55 @@ static troupe_status read_file(const trp_entry *job, const char *name, trp_arena
     return copy != NULL ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for %s", path.text);
 }
 
+// ---- after a failure of the power
+
+static bool bytes_differ(troupe_bytes one, troupe_bytes other)
+{
+    return one.size != other.size || (one.size > 0 && memcmp(one.data, other.data, one.size) != 0);
+}
+
+static bool is_whole(const trp_entry *job, const char *name, troupe_bytes bytes)
+{
+    trp_arena arena = {0};
+    troupe_bytes found;
+    bool whole = read_file(job, name, &arena, &found) == TROUPE_OK && !bytes_differ(found, bytes);
+    trp_arena_clear(&arena);
+    return whole;
+}
+
+// The claim that its client has made of the folder of the run.
+static troupe_status mend_claim(const trp_jobs *jobs, const trp_entry *job)
+{
+    trp_arena arena = {0};
+    trp_run_job claim;
+    TROUPE_TRY(trp_folder_make(job->row.run));
+    troupe_status status = trp_run_job_read(job->row.run, &arena, &claim);
+    trp_arena_clear(&arena);
+    if (status != TROUPE_NOT_FOUND && status != TROUPE_CORRUPT)
+        return status;
+    claim = (trp_run_job){
+        .submission = job->row.submission, .server = jobs->folder.text, .job = job->row.id};
+    return trp_run_job_write(job->row.run, &claim, true);
+}
+
+troupe_status trp_jobs_mend_folder(const trp_jobs *jobs, const trp_entry *job,
+                                   const trp_papers *papers)
+{
+    bool ended = job->row.state == TRP_JOB_ENDED;
+    TROUPE_TRY(trp_folder_make(job->folder));
+    if (!is_whole(job, "spec", papers->spec))
+        TROUPE_TRY(write_file(job, "spec", papers->spec, true));
+    if (!ended && !is_whole(job, "launch", papers->launch))
+        TROUPE_TRY(write_file(job, "launch", papers->launch, true));
+    if (!ended)
+        TROUPE_TRY(trp_job_end_reserve(job->folder));
+    TROUPE_TRY(write_json(job, papers->json, true)); // And all of the folder with it.
+    // The disk of the run may be another one, and not there yet.
+    if (papers->claims && !ended && mend_claim(jobs, job) != TROUPE_OK)
+        trp_say("job %" PRId64 ": %s", job->row.id, troupe_last_error()->text);
+    return TROUPE_OK;
+}
+
 troupe_status trp_jobs_read_launch(const trp_entry *job, trp_arena *arena, trp_wire_launch *launch)
 {
     troupe_bytes bytes;
@@ -327,11 +412,6 @@ static const char *config_differs(const trp_entry *job, const char *config, trp_
 static bool texts_differ(const char *one, const char *other)
 {
     return one == NULL || other == NULL ? one != other : strcmp(one, other) != 0;
-}
-
-static bool bytes_differ(troupe_bytes one, troupe_bytes other)
-{
-    return one.size != other.size || (one.size > 0 && memcmp(one.data, other.data, one.size) != 0);
 }
 
 // Where and how a run is kept, shown and begun makes no other job.

@@ -58,7 +58,7 @@ static trp_entry **list_ended(trp_jobs *jobs, size_t *count)
 // Removes the rows of the first `count`, whose folders are gone.
 static troupe_status remove_rows(trp_jobs *jobs, trp_entry **list, size_t count, bool keys)
 {
-    troupe_status status = trp_books_begin(jobs->books);
+    troupe_status status = trp_books_begin(jobs->books, true);
     for (size_t i = 0; status == TROUPE_OK && i < count; i++)
         status = trp_books_remove(jobs->books, &list[i]->row);
     if (status == TROUPE_OK && keys)

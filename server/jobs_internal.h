@@ -22,6 +22,7 @@ struct trp_jobs {
     trp_resources machine;
     trp_jobs_acts acts;
     trp_entry *all, *submissions, *keys; // Tables.
+    trp_entry *runs;                     // Of those that have not ended.
     trp_entry *changed;                  // The list.
     int64_t now_ms, begun_ms;
     double unix_s, begun_unix_s;
@@ -30,6 +31,7 @@ struct trp_jobs {
     int64_t retry_ms;    // When to store again; 0: nothing waits for that.
     int under_way, ended;
     bool any_dirty;
+    bool lasts; // Something of it has to outlast a failure of the power.
     char boot_id[40];
     char *refusal;
 };
@@ -40,19 +42,26 @@ struct trp_jobs {
 int64_t trp_jobs_clock(const trp_jobs *jobs);
 void trp_jobs_touch(trp_jobs *jobs, trp_entry *job); // It has changed, and is to be told.
 void trp_jobs_soil(trp_jobs *jobs, trp_entry *job);  // It is to be stored, too.
+// The same, of what a failure of the power may undo, since it makes it untrue: a grant, a hello.
+void trp_jobs_note(trp_jobs *jobs, trp_entry *job);
 // Makes an entry of a row, which it owns then, also on failure. TROUPE_NO_MEMORY.
 troupe_status trp_jobs_add(trp_jobs *jobs, trp_row *row, trp_entry **job);
 void trp_jobs_drop(trp_jobs *jobs, trp_entry *job);
 void trp_jobs_drop_key(trp_jobs *jobs, trp_entry *job);
+void trp_jobs_drop_run(trp_jobs *jobs, trp_entry *job); // Another one may have that folder.
 // What the schedule is asked for. TROUPE_INVALID, TROUPE_TOO_LARGE.
 troupe_status trp_jobs_request(const trp_jobs *jobs, const trp_row *row, trp_request *request);
 
 // ---- jobs_folder.c
 
-// Writes all that a job is, the file job.json last. On failure nothing is left. That the folder
-// itself lasts is seen to once a turn, before the commit.
-troupe_status trp_jobs_write_folder(const trp_jobs *jobs, const trp_entry *job,
+// Writes all that a job is, the file job.json last. On failure nothing is left. It is not synced,
+// and kept as papers for the books; or, where that is much, synced, but for the folder of all jobs.
+troupe_status trp_jobs_write_folder(const trp_jobs *jobs, trp_entry *job,
                                     const trp_wire_submit *submit, const trp_wire_launch *launch);
+// Writes again, for good, what differs from the papers: in the folder of a job, and in that of its
+// run. As trp_file_write.
+troupe_status trp_jobs_mend_folder(const trp_jobs *jobs, const trp_entry *job,
+                                   const trp_papers *papers);
 // Reads a job from its folder. TROUPE_NOT_FOUND: it is not whole; TROUPE_CORRUPT,
 // TROUPE_NO_MEMORY. *books (trp_free) is the name of the books it was made for.
 troupe_status trp_jobs_read_folder(const char *folder, trp_row *row, char **books);

@@ -205,8 +205,52 @@ static troupe_status rebuild_job(void *user, int64_t id, const char *folder)
     return trp_row_set(&job->row.why, LOST_WISHES);
 }
 
+// ---- papers
+
+typedef struct mending {
+    trp_jobs *jobs;
+    trp_buffer ids;
+} mending;
+
+static troupe_status mend_job(void *user, int64_t id, const trp_papers *papers)
+{
+    mending *it = (mending *)user;
+    const trp_entry *job = by_number(it->jobs, id);
+    trp_buffer_append(&it->ids, &id, sizeof id);
+    return job != NULL ? trp_jobs_mend_folder(it->jobs, job, papers) : TROUPE_OK;
+}
+
+static troupe_status drop_papers(trp_jobs *jobs, const trp_buffer *ids)
+{
+    const int64_t *all = (const int64_t *)(const void *)ids->data;
+    TROUPE_TRY(trp_books_begin(jobs->books, true));
+    for (size_t i = 0; i < ids->size / sizeof *all; i++)
+        TROUPE_TRY(trp_books_drop_papers(jobs->books, all[i]));
+    return trp_books_commit(jobs->books);
+}
+
+// The machine was booted, perhaps since its power failed: what was written before and not synced is
+// made again of the papers, and then lasts without them.
+static troupe_status mend_folders(trp_jobs *jobs)
+{
+    trp_path path;
+    mending it = {.jobs = jobs};
+    troupe_status status = trp_books_each_papers(jobs->books, jobs->boot_id, mend_job, &it);
+    if (status == TROUPE_OK && it.ids.failed)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the jobs of the server");
+    if (status == TROUPE_OK && it.ids.size > 0)
+        status = trp_path_make(&path, "%s/jobs", jobs->folder.text);
+    if (status == TROUPE_OK && it.ids.size > 0)
+        status = trp_folder_sync(path.text);
+    if (status == TROUPE_OK && it.ids.size > 0)
+        status = drop_papers(jobs, &it.ids);
+    trp_buffer_free(&it.ids);
+    return status;
+}
+
 troupe_status trp_jobs_recover(trp_jobs *jobs, bool fresh)
 {
+    TROUPE_TRY(mend_folders(jobs));
     TROUPE_TRY(trp_jobs_each_folder(jobs->folder.text, fresh ? rebuild_job : clear_folder, jobs));
     if (fresh)
         TROUPE_TRY(trp_jobs_store(jobs, true));

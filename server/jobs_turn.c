@@ -84,6 +84,7 @@ void trp_jobs_take_end(trp_jobs *jobs, trp_entry *job, const trp_job_end *end)
     if (trp_row_set(&row->error, end->error) != TROUPE_OK)
         trp_say("no memory for why job %" PRId64 " has failed", row->id);
     trp_jobs_unqueue(jobs, job);
+    trp_jobs_drop_run(jobs, job);
     job->launching = job->connected = false;
     job->process = 0;
     job->due_ms = job->kill_ms = 0;
@@ -454,7 +455,7 @@ static troupe_status grant(trp_jobs *jobs, const trp_ticket *ticket, int before)
     row->granted_ranks = ticket->ranks;
     row->cpus = (double)ticket->amounts.of[TRP_CPUS] / TRP_CPU;
     row->gpus = (double)ticket->amounts.of[TRP_GPUS] / TRP_CPU;
-    trp_jobs_soil(jobs, job);
+    trp_jobs_note(jobs, job);
     if (before > 0) { // One that runs has got more.
         row->ranks = ticket->ranks;
         row->resizes++;
@@ -485,28 +486,37 @@ static troupe_status grant_all(trp_jobs *jobs)
 
 // ---- storing
 
-// The folders of new jobs last, before the books name them.
+// The folders of new jobs whose papers are not kept last, before the books name them.
 static troupe_status sync_folders(trp_jobs *jobs)
 {
     trp_path path;
-    bool fresh = false;
-    for (trp_entry *at = jobs->changed; at != NULL && !fresh; at = at->next_changed)
-        fresh = at->fresh;
-    if (!fresh)
+    bool any = false;
+    for (trp_entry *at = jobs->changed; at != NULL && !any; at = at->next_changed)
+        any = at->fresh && at->papers == NULL;
+    if (!any)
         return TROUPE_OK;
     TROUPE_TRY(trp_path_make(&path, "%s/jobs", jobs->folder.text));
     return trp_folder_sync(path.text);
 }
 
+static troupe_status put(trp_jobs *jobs, const trp_entry *job)
+{
+    TROUPE_TRY(trp_books_put(jobs->books, &job->row));
+    if (job->papers != NULL)
+        TROUPE_TRY(trp_books_keep_papers(jobs->books, job->row.id, job->papers, jobs->boot_id));
+    return job->row.state == TRP_JOB_ENDED ? trp_books_drop_launch(jobs->books, job->row.id)
+                                           : TROUPE_OK;
+}
+
 static troupe_status write_all(trp_jobs *jobs, bool settle)
 {
     TROUPE_TRY(sync_folders(jobs));
-    TROUPE_TRY(trp_books_begin(jobs->books));
+    TROUPE_TRY(trp_books_begin(jobs->books, jobs->lasts || settle));
     // A key that was given up may be another one's in the same turn.
     for (int fresh = 0; fresh <= 1; fresh++)
         for (trp_entry *at = jobs->changed; at != NULL; at = at->next_changed)
             if (at->dirty && at->fresh == (fresh != 0))
-                TROUPE_TRY(trp_books_put(jobs->books, &at->row));
+                TROUPE_TRY(put(jobs, at));
     if (settle)
         TROUPE_TRY(trp_books_settle(jobs->books));
     return trp_books_commit(jobs->books);
@@ -514,10 +524,12 @@ static troupe_status write_all(trp_jobs *jobs, bool settle)
 
 static void set_clean(trp_jobs *jobs)
 {
-    jobs->any_dirty = false;
+    jobs->any_dirty = jobs->lasts = false;
     jobs->retry_ms = 0;
     for (trp_entry *at = jobs->changed; at != NULL; at = at->next_changed) {
         at->dirty = at->fresh = false;
+        trp_free(at->papers);
+        at->papers = NULL;
         if (at->launching && at->launch_step_ms == 0)
             trp_jobs_look_in(jobs, at, 0);
     }
@@ -645,7 +657,7 @@ troupe_status trp_jobs_greet(trp_jobs *jobs, const trp_wire_runner *runner, pid_
         trp_jobs_look_in(jobs, it, TRP_KILL_MS);
     }
     if (!row->greeted)
-        trp_jobs_soil(jobs, it);
+        trp_jobs_note(jobs, it);
     row->greeted = true;
     trp_jobs_touch(jobs, it);
     *job = it;

@@ -59,7 +59,7 @@ static troupe_status write_all(int fd, const char *path, const void *data, size_
     return TROUPE_OK;
 }
 
-troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t count)
+static troupe_status write_file(const char *path, const trp_piece *pieces, size_t count, bool sync)
 {
     int fd = -1;
     if (!trp_file_refuses("open"))
@@ -69,7 +69,7 @@ troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t c
     troupe_status status = TROUPE_OK;
     for (size_t i = 0; i < count && status == TROUPE_OK; i++)
         status = write_all(fd, path, pieces[i].data, pieces[i].size);
-    if (status == TROUPE_OK)
+    if (status == TROUPE_OK && sync)
         status = trp_file_sync(fd, path);
     if (close(fd) && status == TROUPE_OK)
         status = trp_fail_errno(TROUPE_IO, "cannot close %s", path);
@@ -83,20 +83,41 @@ troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t c
     return status;
 }
 
-troupe_status trp_file_replace_by(const char *path, const trp_piece *pieces, size_t count)
+troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t count)
+{
+    return write_file(path, pieces, count, true);
+}
+
+troupe_status trp_file_write_unsynced(const char *path, const trp_piece *pieces, size_t count)
+{
+    return write_file(path, pieces, count, false);
+}
+
+static troupe_status replace_file(const char *path, const trp_piece *pieces, size_t count,
+                                  bool sync)
 {
     trp_path made, folder;
     const char *name = strrchr(path, '/');
     TROUPE_TRY(trp_path_make(&made, "%s.new", path));
     TROUPE_TRY(trp_path_make(&folder, "%.*s", name != NULL ? (int)(name - path) : 1,
                              name != NULL ? path : "."));
-    TROUPE_TRY(trp_file_write(made.text, pieces, count));
+    TROUPE_TRY(write_file(made.text, pieces, count, sync));
     troupe_status status = trp_folder_rename(made.text, path);
     if (status != TROUPE_OK) {
         (void)unlink(made.text);
         return status;
     }
-    return trp_folder_sync(folder.text);
+    return sync ? trp_folder_sync(folder.text) : TROUPE_OK;
+}
+
+troupe_status trp_file_replace_by(const char *path, const trp_piece *pieces, size_t count)
+{
+    return replace_file(path, pieces, count, true);
+}
+
+troupe_status trp_file_replace_unsynced(const char *path, const void *data, size_t size)
+{
+    return replace_file(path, &(trp_piece){data, size}, 1, false);
 }
 
 troupe_status trp_file_replace(const char *path, const void *data, size_t size)

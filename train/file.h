@@ -25,10 +25,13 @@ typedef struct trp_piece {
 
 // Makes or replaces the file with the pieces one after the other, synced. On failure it is removed.
 troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t count);
+// The same, not synced: for what can be made again after a failure of the power.
+troupe_status trp_file_write_unsynced(const char *path, const trp_piece *pieces, size_t count);
 // Makes or replaces the file by a rename, so that a crash leaves the old or the new one whole, with
 // its folder synced.
 troupe_status trp_file_replace(const char *path, const void *data, size_t size);
 troupe_status trp_file_replace_by(const char *path, const trp_piece *pieces, size_t count);
+troupe_status trp_file_replace_unsynced(const char *path, const void *data, size_t size);
 // Reads the whole file, which must not be a link that leads out of its folder; *data is freed with
 // trp_free.
 troupe_status trp_file_read(const char *path, unsigned char **data, size_t *size);

@@ -27,7 +27,7 @@ troupe_status trp_job_end_reserve(const char *folder)
     TROUPE_TRY(open_fresh(folder, &path, &fd));
     errno = posix_fallocate(fd, 0, RESERVED);
     troupe_status status =
-        errno == 0 ? trp_file_sync(fd, path.text)
+        errno == 0 ? TROUPE_OK
                    : trp_fail_errno(TROUPE_IO, "no blocks can be reserved for %s", path.text);
     close(fd);
     return status;
@@ -75,9 +75,7 @@ troupe_status trp_job_end_write(const char *folder, const trp_job_end *end)
     if (status == TROUPE_OK)
         status = write_fresh(folder, &bytes, &fresh);
     trp_buffer_free(&bytes);
-    if (status == TROUPE_OK)
-        status = trp_folder_rename(fresh.text, path.text);
-    return status == TROUPE_OK ? trp_folder_sync(folder) : status;
+    return status == TROUPE_OK ? trp_folder_rename(fresh.text, path.text) : status;
 }
 
 troupe_status trp_job_end_read(const char *folder, trp_arena *arena, trp_job_end *end)

@@ -13,6 +13,7 @@ enum { TRP_JOB_NO_END = 75 };
 // Reserves the blocks. TROUPE_NO_SPACE, TROUPE_IO.
 troupe_status trp_job_end_reserve(const char *folder);
 // Writes it, synced, in place of what is there; an error that is too long for the blocks is cut.
+// That its name lasts is seen to by the books of the server, from which it is written again.
 // TROUPE_NO_SPACE, TROUPE_IO, TROUPE_NO_MEMORY.
 troupe_status trp_job_end_write(const char *folder, const trp_job_end *end);
 // Reads it, into the arena. TROUPE_NOT_FOUND: the job has not ended; TROUPE_VERSION: a later

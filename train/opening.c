@@ -72,21 +72,21 @@ void trp_run_clean_beside(const char *checkpoint)
 }
 
 // A run of that name whose driver was killed may not be opened again, but this one has met its
-// folder.
-static void clean_earlier(const char *run, const char *name)
+// folder. `length`: of the name, without the number.
+static void clean_earlier(const char *run, size_t length)
 {
     enum { LATELY = 32 };
     trp_path earlier;
     const char *last = last_part(run);
-    size_t length = strlen(name);
-    if (strncmp(last, name, length) != 0 || last[length] != '_')
+    if (last[length] != '_')
         return;
     long number = strtol(last + length + 1, NULL, 10);
     for (long i = number > LATELY ? number - LATELY : 0; i < number; i++) {
         char suffix[24] = "";
         if (i > 0)
             snprintf(suffix, sizeof suffix, "_%ld", i);
-        if (trp_path_make(&earlier, "%.*s%s%s", (int)(last - run), run, name, suffix) == TROUPE_OK)
+        if (trp_path_make(&earlier, "%.*s%s", (int)(last - run + (ptrdiff_t)length), run, suffix) ==
+            TROUPE_OK)
             trp_run_clean_left(earlier.text);
     }
 }
@@ -107,9 +107,15 @@ troupe_status trp_run_claim(const troupe_train_options *options, trp_path *run, 
     TROUPE_TRY(status);
     status = trp_path_make(run, "%s", path);
     trp_free(path);
-    if (options->open == TROUPE_OPEN_NEW && status == TROUPE_OK)
-        clean_earlier(run->text, options->name);
     return status;
+}
+
+// Where the run is a train server's job, its client has claimed the folder, and its name has the
+// number.
+static size_t name_length(const trp_job *job)
+{
+    const char *name = job->options.name, *number = strrchr(name, '_');
+    return job->submission != NULL && number != NULL ? (size_t)(number - name) : strlen(name);
 }
 
 static troupe_status find_local(trp_job *job)
@@ -117,6 +123,8 @@ static troupe_status find_local(trp_job *job)
     trp_path run;
     bool made;
     TROUPE_TRY(trp_run_claim(&job->options, &run, &made));
+    if (job->options.open == TROUPE_OPEN_NEW || job->submission != NULL)
+        clean_earlier(run.text, name_length(job));
     job->path = job->folder = keep_text(job, run.text);
     if (job->path == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");

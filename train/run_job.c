@@ -39,7 +39,7 @@ troupe_status trp_run_job_read(const char *run, trp_arena *arena, trp_run_job *j
     return status;
 }
 
-troupe_status trp_run_job_write(const char *run, const trp_run_job *job)
+troupe_status trp_run_job_write(const char *run, const trp_run_job *job, bool lasts)
 {
     trp_path path;
     trp_buffer text = {0};
@@ -50,7 +50,8 @@ troupe_status trp_run_job_write(const char *run, const trp_run_job *job)
     trp_buffer_append(&text, "\n", 1);
     troupe_status status = text.failed
                                ? troupe_fail(TROUPE_NO_MEMORY, "no memory for %s", path.text)
-                               : trp_file_replace(path.text, text.data, text.size);
+                           : lasts ? trp_file_replace(path.text, text.data, text.size)
+                                   : trp_file_replace_unsynced(path.text, text.data, text.size);
     trp_buffer_free(&text);
     return status;
 }

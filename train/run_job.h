@@ -13,8 +13,9 @@ TROUPE_STRUCT(trp_run_job, (int, version), (troupe_text, submission),
 
 // TROUPE_NOT_FOUND: the run is no job of a server; TROUPE_CORRUPT, TROUPE_VERSION, TROUPE_IO.
 troupe_status trp_run_job_read(const char *run, trp_arena *arena, trp_run_job *job);
-// Makes or replaces it, synced with its folder.
-troupe_status trp_run_job_write(const char *run, const trp_run_job *job);
+// Makes or replaces it; `lasts`: synced with its folder. For a folder that was made for the job it
+// need not be: the server makes it again.
+troupe_status trp_run_job_write(const char *run, const trp_run_job *job, bool lasts);
 // Removes it where it is of that submission, and then the folder, where that is empty: what was
 // claimed for a job that there is already.
 void trp_run_job_withdraw(const char *run, const char *submission);

@@ -65,16 +65,44 @@ static troupe_status make_all(char path[PATH_MAX])
     }
 }
 
+static troupe_status numbered(const char *parent, const char *name, int number,
+                              char whole[PATH_MAX])
+{
+    int length = number == 0 ? snprintf(whole, PATH_MAX, "%s/%s", parent, name)
+                             : snprintf(whole, PATH_MAX, "%s/%s_%d", parent, name, number);
+    return length >= 0 && length < PATH_MAX ? TROUPE_OK : too_long(parent);
+}
+
+static bool is_taken(const char *parent, const char *name, int number)
+{
+    char whole[PATH_MAX];
+    struct stat about;
+    return numbered(parent, name, number, whole) == TROUPE_OK && lstat(whole, &about) == 0;
+}
+
+// A number behind one that is taken, found in few steps where all below it are.
+static int guess_number(const char *parent, const char *name)
+{
+    int taken = -1, free = 0;
+    for (; free < NUMBERS_MAX && is_taken(parent, name, free); free = 2 * free + 1)
+        taken = free;
+    while (free - taken > 1) {
+        int middle = taken + (free - taken) / 2;
+        if (is_taken(parent, name, middle))
+            taken = middle;
+        else
+            free = middle;
+    }
+    return free;
+}
+
 troupe_status trp_folder_claim(const char *storage, const char *name, char **path)
 {
     char parent[PATH_MAX], whole[PATH_MAX];
     TROUPE_TRY(storage_path(storage, parent));
     TROUPE_TRY(make_all(parent));
-    for (int number = 0; number <= NUMBERS_MAX; number++) {
-        int length = number == 0 ? snprintf(whole, sizeof whole, "%s/%s", parent, name)
-                                 : snprintf(whole, sizeof whole, "%s/%s_%d", parent, name, number);
-        if (length < 0 || (size_t)length >= sizeof whole)
-            return too_long(parent);
+    for (int number = guess_number(parent, name); number <= NUMBERS_MAX; number++) {
+        TROUPE_TRY(numbered(parent, name, number, whole));
         if (mkdir(whole, trp_folder_mode()) == 0) {
             *path = trp_strdup(whole);
             if (*path != NULL)

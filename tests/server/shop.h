@@ -169,7 +169,7 @@ typedef struct shop_asks {
     double limit_s, start_at, rate;
     const char *run; // A name; NULL: the submission's.
     const char *resources;
-    bool beyond;
+    bool beyond, claims; // `claims`: the folder of the run was made for it.
 } shop_asks;
 
 static inline void shop_pack(trp_buffer *out, const troupe_type *type, const void *value)
@@ -210,6 +210,7 @@ static inline void shop_describe(const shop *it, const shop_asks *asks, trp_buff
                  .resources_per_rank = asks->resources,
                  .start_at = asks->start_at},
         .run = run,
+        .run_new = asks->claims,
         .config = config,
         .wait_if_impossible = asks->beyond,
     };

@@ -35,14 +35,14 @@ static trp_books *open_books(const char *folder, bool *fresh)
 
 static void settle(trp_books *books)
 {
-    assert_int_equal(trp_books_begin(books), TROUPE_OK);
+    assert_int_equal(trp_books_begin(books, true), TROUPE_OK);
     assert_int_equal(trp_books_settle(books), TROUPE_OK);
     assert_int_equal(trp_books_commit(books), TROUPE_OK);
 }
 
 static void put(trp_books *books, const trp_row *row)
 {
-    assert_int_equal(trp_books_begin(books), TROUPE_OK);
+    assert_int_equal(trp_books_begin(books, true), TROUPE_OK);
     if (trp_books_put(books, row) != TROUPE_OK)
         fail_msg("%s", troupe_last_error()->text);
     assert_int_equal(trp_books_commit(books), TROUPE_OK);
@@ -112,7 +112,7 @@ static void test_what_is_put_is_read_back(void **state)
     assert_int_equal(found.items[1].id, 4);
     assert_null(found.items[1].key);
     // Removed, it is remembered, and its number never comes again.
-    assert_int_equal(trp_books_begin(books), TROUPE_OK);
+    assert_int_equal(trp_books_begin(books, true), TROUPE_OK);
     assert_int_equal(trp_books_remove(books, &found.items[1]), TROUPE_OK);
     assert_int_equal(trp_books_remove(books, &found.items[0]), TROUPE_OK);
     assert_int_equal(trp_books_commit(books), TROUPE_OK);
@@ -124,7 +124,7 @@ static void test_what_is_put_is_read_back(void **state)
     assert_int_equal(gone, 1);
     assert_int_equal(trp_books_gone(books, "c", NULL, &gone), TROUPE_OK);
     assert_int_equal(gone, 0);
-    assert_int_equal(trp_books_begin(books), TROUPE_OK);
+    assert_int_equal(trp_books_begin(books, true), TROUPE_OK);
     assert_int_equal(trp_books_free_keys(books), TROUPE_OK);
     assert_int_equal(trp_books_commit(books), TROUPE_OK);
     assert_int_equal(trp_books_gone(books, "c", "night", &gone), TROUPE_OK);
@@ -145,7 +145,7 @@ static void test_a_transaction_is_whole_or_not(void **state)
     trp_books *books = open_books(folder, &fresh);
     settle(books);
     trp_row row = make_row(1, "a", "night"), same = make_row(2, "b", "night");
-    assert_int_equal(trp_books_begin(books), TROUPE_OK);
+    assert_int_equal(trp_books_begin(books, true), TROUPE_OK);
     assert_int_equal(trp_books_put(books, &row), TROUPE_OK);
     assert_int_not_equal(trp_books_put(books, &same), TROUPE_OK); // Two have one key.
     trp_books_undo(books);
@@ -243,7 +243,7 @@ static void test_a_full_disk_loses_nothing(void **state)
     (void)fclose(file);
     memset(error, 'e', 100000);
     assert_int_equal(trp_row_set(&row.error, error), TROUPE_OK);
-    assert_int_equal(trp_books_begin(books), TROUPE_OK);
+    assert_int_equal(trp_books_begin(books, true), TROUPE_OK);
     troupe_status status = trp_books_put(books, &row);
     if (status == TROUPE_OK)
         status = trp_books_commit(books);

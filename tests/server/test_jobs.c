@@ -1,6 +1,7 @@
 // test_jobs.c: what happens to jobs of the train server: submitted, granted, started, ended, lost,
 // stopped, paused, and found again by the next server.
 #include "shop.h"
+#include <sqlite3.h>
 #include <sys/mount.h>
 #include <train/run_job.h>
 
@@ -535,6 +536,121 @@ static void test_lost_books_are_made_of_folders(void **state)
     shop_close(&it);
 }
 
+static int syncs;
+
+static int count_sync(const char *step)
+{
+    syncs += strncmp(step, "fsync", 5) == 0;
+    return 0;
+}
+
+static int take_number(void *user, int count, char **values, char **names)
+{
+    (void)count, (void)names;
+    *(int *)user = atoi(values[0]);
+    return 0;
+}
+
+// Runs it on the closed books, and gives the number that it selects; -1: none.
+static int ask_books(const shop *it, const char *sql)
+{
+    sqlite3 *base;
+    int number = -1;
+    char *books = books_of(it);
+    assert_int_equal(sqlite3_open(books, &base), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(base, sql, take_number, &number, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(base), SQLITE_OK);
+    free(books);
+    return number;
+}
+
+static char *job_file(const trp_entry *job, const char *name)
+{
+    char *path = support_path(job->folder, name), *text = support_read_file(path);
+    free(path);
+    return text;
+}
+
+static void empty_file(const char *folder, const char *name)
+{
+    char *path = support_path(folder, name);
+    assert_int_equal(truncate(path, 0), 0);
+    free(path);
+}
+
+// The commit of a submission is the one sync that it needs: what else a failure of the power takes
+// is made again.
+static void test_a_failure_of_the_power_takes_no_submission(void **state)
+{
+    shop it;
+    trp_entry *job;
+    trp_arena arena = {0};
+    trp_run_job claim;
+    (void)state;
+    shop_open(&it, 1);
+    trp_file_probe = count_sync;
+    assert_int_equal(shop_submit(&it, &job, .submission = "runs"), TROUPE_OK);
+    shop_turn(&it);
+    assert_int_equal(shop_submit(&it, &job, .submission = "empty", .claims = true), TROUPE_OK);
+    assert_int_equal(shop_submit(&it, &job, .submission = "gone", .claims = true), TROUPE_OK);
+    assert_int_equal(shop_submit(&it, &job, .submission = "none"), TROUPE_OK);
+    shop_turn(&it);
+    trp_file_probe = NULL;
+    assert_int_equal(syncs, 0);
+    shop_end(&it, shop_job(&it, "runs"), TROUPE_OK, 1);
+    shop_turn(&it);
+    shop_end(&it, shop_job(&it, "empty"), TROUPE_OK, 7); // The turn for it does not come.
+
+    job = shop_job(&it, "empty");
+    char *json = job_file(job, "job.json"), *spec = job_file(job, "spec");
+    char *gone = support_path(it.storage, "gone");
+    char *ended = strdup(shop_job(&it, "runs")->folder);
+    char *half = strdup(shop_job(&it, "empty")->folder);
+    char *away = strdup(shop_job(&it, "gone")->folder);
+    trp_jobs_close(it.jobs);
+    assert_int_equal(ask_books(&it, "SELECT count(*) FROM launches"), 3); // Not of what has ended.
+    (void)ask_books(&it, "UPDATE papers SET boot_id = 'an earlier one'");
+    for (int i = 0; i < 2; i++) {
+        empty_file(i > 0 ? half : ended, "spec");
+        empty_file(i > 0 ? half : ended, "job.json");
+    }
+    assert_int_equal(rmdir(gone), 0);
+    support_directory_remove(away);
+    assert_int_equal(shop_try_open(&it), TROUPE_OK);
+
+    assert_int_equal(shop_job(&it, "runs")->row.state, TRP_JOB_ENDED);
+    char *again = job_file(shop_job(&it, "runs"), "spec");
+    assert_string_equal(again, spec);
+    free(again);
+    again = job_file(shop_job(&it, "empty"), "job.json");
+    assert_string_equal(again, json);
+    free(again);
+    assert_true(support_exists(gone));
+    assert_int_equal(trp_run_job_read(gone, &arena, &claim), TROUPE_OK);
+    assert_string_equal(claim.submission, "gone");
+    assert_int_equal(claim.job, shop_job(&it, "gone")->row.id);
+    shop_turn(&it);
+    assert_int_equal(shop_job(&it, "empty")->row.reports, 7);
+    // It is started, and has all that a launcher needs.
+    assert_int_equal(shop_job(&it, "gone")->row.state, TRP_JOB_STARTING);
+    shop_end(&it, shop_job(&it, "gone"), TROUPE_OK, 2);
+    shop_turn(&it);
+    assert_int_equal(shop_job(&it, "gone")->row.reports, 2);
+    shop_turn(&it);
+    shop_end(&it, shop_job(&it, "none"), TROUPE_OK, 1);
+    shop_turn(&it);
+    trp_jobs_close(it.jobs);
+    assert_int_equal(ask_books(&it, "SELECT count(*) FROM papers"), 0); // They last without.
+    assert_int_equal(shop_try_open(&it), TROUPE_OK);
+    shop_close(&it);
+    trp_arena_clear(&arena);
+    free(ended);
+    free(half);
+    free(json);
+    free(spec);
+    free(gone);
+}
+
 static void test_folders_that_nobody_knows(void **state)
 {
     shop it;
@@ -618,7 +734,7 @@ static void claim(const shop *it, const char *submission, int64_t age_s)
     snprintf(run, sizeof run, "%s/claim-%s", it->storage, submission);
     snprintf(job, sizeof job, "%s/job", run);
     assert_int_equal(mkdir(run, 0700), 0);
-    assert_int_equal(trp_run_job_write(run, &what), TROUPE_OK);
+    assert_int_equal(trp_run_job_write(run, &what, true), TROUPE_OK);
     struct timespec at = {(time_t)it->unix_s - age_s, 0};
     assert_int_equal(utimensat(AT_FDCWD, job, (struct timespec[]){at, at}, 0), 0);
 }
@@ -718,6 +834,7 @@ int main(void)
         cmocka_unit_test(test_what_is_changed_lasts),
         cmocka_unit_test(test_one_that_is_overdue_is_ended),
         cmocka_unit_test(test_lost_books_are_made_of_folders),
+        cmocka_unit_test(test_a_failure_of_the_power_takes_no_submission),
         cmocka_unit_test(test_folders_that_nobody_knows),
         cmocka_unit_test(test_removed_jobs_are_remembered),
         cmocka_unit_test(test_claims_that_no_job_came_for_go),
