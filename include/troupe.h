@@ -38,6 +38,7 @@
 #include <troupe/data.h>
 #include <troupe/model.h>
 #include <troupe/repository.h>
+#include <troupe/stored.h>
 #include <troupe/tune.h>
 #include <troupe/serve.h>
 // clang-format on

@@ -1,6 +1,7 @@
 // push.c: models into the repository and out of it: checked before anything is stored, and opened
 // by the code that the version names.
 #include <models/repository.h>
+#include <models/stored.h>
 
 #include <inttypes.h>
 #include <runtime/base/error.h>
@@ -55,7 +56,7 @@ static troupe_status ask(const troupe_model *model, troupe_instance *instance, t
     return TROUPE_OK;
 }
 
-static troupe_status check_model(const troupe_model *model, const char *checkpoint)
+troupe_status trp_push_check(const troupe_model *model, const char *checkpoint)
 {
     troupe_instance *instance;
     trp_arena arena = {0}; // Also of what the hooks take.
@@ -75,6 +76,8 @@ static troupe_status check_model(const troupe_model *model, const char *checkpoi
 // ---- what is stored
 
 typedef struct push {
+    bool keeps; // Its program, too.
+    const troupe_data_given *data;
     const troupe_model *table;
     const trp_model *model;
     const char *checkpoint;
@@ -111,11 +114,34 @@ static troupe_status prepare(push *it, const char *metadata)
     return TROUPE_OK;
 }
 
+// Copies this program, and has the copy do what it will be asked for later: to open the model.
+static troupe_status keep_program(push *it, const char *folder, const char *ref)
+{
+    trp_path checkpoint;
+    trp_stored_answer answer;
+    trp_child_process process;
+    trp_push_program *record = &it->record.kept;
+    TROUPE_TRY(trp_stored_keep(folder, it->data, &it->arena, record));
+    TROUPE_TRY(trp_checkpoint_find(it->checkpoint, &checkpoint));
+    trp_stored_of of = {.folder = folder, .record = record};
+    (void)snprintf(of.ref, sizeof of.ref, "%s", ref);
+    const trp_stored_request request = {
+        .action = "check", .ref = ref, .folder = checkpoint.text, .arguments = it->table->name};
+    if (trp_stored_ask(&of, &request, &it->arena, &answer, &process) != TROUPE_OK)
+        return trp_error_prefix("model '%s' was not pushed, since the copy of this program cannot "
+                                "serve it",
+                                it->table->name);
+    trp_child_end(&process);
+    return TROUPE_OK;
+}
+
 // Writes the version that has been claimed.
 static troupe_status store(push *it, trp_draft *draft, const char *ref)
 {
     trp_path path;
     trp_buffer record = {0}, text = {0};
+    if (it->keeps)
+        TROUPE_TRY(keep_program(it, draft->at.folder.text, ref));
     trp_push_record said = it->record;
     said.ref = ref;
     trp_json_value(&record, &troupe_type_trp_push_record, &said);
@@ -162,7 +188,15 @@ troupe_status troupe_push_as(const troupe_model *model, const char *key, const c
     TROUPE_TRY(trp_name_check("key", key));
     if (full.alias)
         TROUPE_TRY(trp_alias_check(full.alias));
-    TROUPE_TRY(check_model(model, checkpoint));
+    it.keeps = full.keep_program;
+    it.data = full.data;
+    if (full.data && !full.keep_program)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .data is given without .keep_program, and only a "
+                           "program that is kept trains");
+    if (full.keep_program)
+        TROUPE_TRY(trp_stored_check(model));
+    TROUPE_TRY(trp_push_check(model, checkpoint));
     troupe_status status = prepare(&it, full.metadata);
     if (status == TROUPE_OK)
         status = push_to(&it, full.repository, key, full.alias, ref);

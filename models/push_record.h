@@ -9,10 +9,17 @@
 
 TROUPE_STRUCT(trp_push_schema, (troupe_text, name), (troupe_text, hash)); // In hexadecimal.
 
+// The program that was kept: the file `program` of the version. Size 0: none was.
+TROUPE_STRUCT(trp_push_program, (uint64_t, size), (uint64_t, digest), // XXH64.
+              (troupe_array_troupe_text, arguments), (troupe_text, folder), (troupe_text, data),
+              (troupe_text, source), // What it trains with, the source as
+              (troupe_text, share)); // JSON; NULL: nothing.
+
 // Not known: NULL.
 TROUPE_STRUCT(trp_push_record, (troupe_text, ref), (troupe_text, at), (trp_push_schema, config),
               (trp_push_schema, state), (troupe_text, program), (troupe_text, build_id),
-              (troupe_text, run), (troupe_text, data), (troupe_array_troupe_text, data_keys));
+              (troupe_text, run), (troupe_text, data), (troupe_array_troupe_text, data_keys),
+              (trp_push_program, kept));
 
 // What is to be said of a push of that checkpoint now, but for its ref. Texts go to `arena`.
 troupe_status trp_push_record_make(const troupe_model *model, const char *checkpoint,

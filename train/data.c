@@ -53,12 +53,18 @@ troupe_status troupe_data_register(const troupe_data_table *table)
     return TROUPE_OK;
 }
 
-const troupe_data_table *trp_data_table_find(const char *name, uint64_t schema)
+const troupe_data_table *trp_data_table_named(const char *name)
 {
     const troupe_data_table *found = (const troupe_data_table *)trp_named_find(&tables, name);
     if (!found)
         (void)troupe_fail(TROUPE_NOT_FOUND, "data '%s' are not registered in this process", name);
-    else if (troupe_type_hash(found->source) != schema)
+    return found;
+}
+
+const troupe_data_table *trp_data_table_find(const char *name, uint64_t schema)
+{
+    const troupe_data_table *found = trp_data_table_named(name);
+    if (found && troupe_type_hash(found->source) != schema)
         (void)troupe_fail(TROUPE_WRONG_TYPE,
                           "data '%s' have a source with schema %016" PRIx64
                           " in this process, and %016" PRIx64 " where they were submitted",

@@ -23,6 +23,8 @@ typedef struct trp_data_sets {
 
 // The data of that name whose source has that schema hash. NULL with the last error set.
 const troupe_data_table *trp_data_table_find(const char *name, uint64_t schema);
+// The same of any source.
+const troupe_data_table *trp_data_table_named(const char *name);
 // Calls the setup on this thread, and has what it names in *sets, on failure too, shared as `share`
 // says (NULL: as the setup does). TROUPE_INVALID also: it named nothing, or nothing of a name
 // there.

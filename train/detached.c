@@ -119,6 +119,22 @@ troupe_status trp_detached_choose(const troupe_job *handle, const troupe_trainer
     return refuse_others_options(handle);
 }
 
+troupe_status trp_detached_server(troupe_server_choice choice, trp_desk **desk)
+{
+    trp_server_use use;
+    trp_path folder;
+    *desk = NULL;
+    TROUPE_TRY(trp_server_choose(choice, &use, &folder));
+    if (use == TRP_SERVER_NOT || (use == TRP_SERVER_IF && !trp_server_seems_there(folder.text)))
+        return TROUPE_OK;
+    troupe_status status = trp_state_folder_check(folder.text);
+    if (status == TROUPE_NOT_FOUND && use == TRP_SERVER_START)
+        status = TROUPE_OK; // It is made with the server.
+    if (status == TROUPE_OK)
+        status = open_desk(folder.text, use == TRP_SERVER_START, desk);
+    return trp_error_settled(use == TRP_SERVER_IF ? TROUPE_OK : status);
+}
+
 // ---- what is submitted
 
 typedef struct submission {
@@ -409,27 +425,26 @@ static troupe_status open_any_desk(trp_desk **desk)
     return trp_desk_open(folder.text, desk);
 }
 
-static troupe_status find_at(trp_desk *desk, const char *key, trp_arena *arena, trp_wire_job *job)
+static troupe_status find_at(trp_desk *desk, const trp_wire_job_name *name, trp_arena *arena,
+                             trp_wire_job *job)
 {
     enum { ANSWER_MS = 10000 };
-    trp_wire_job_name name = {.key = key};
     trp_server_question question = {.kind = TRP_WIRE_FIND,
                                     .type = &troupe_type_trp_wire_job_name,
-                                    .value = &name,
+                                    .value = name,
                                     .timeout_ms = ANSWER_MS,
                                     .answer = TRP_WIRE_JOB,
                                     .has = &troupe_type_trp_wire_job};
     return trp_server_link_ask(trp_desk_link(desk), &question, arena, job);
 }
 
-troupe_status trp_detached_find(troupe_job *handle, const char *key,
-                                const troupe_follower *follower)
+// The hold of the desk is the handle's, or let go.
+static troupe_status find(troupe_job *handle, trp_desk *desk, const trp_wire_job_name *name,
+                          const troupe_follower *follower)
 {
     trp_arena arena = {0};
     trp_wire_job job = {0};
-    trp_desk *desk;
-    TROUPE_TRY(open_any_desk(&desk));
-    troupe_status status = find_at(desk, key, &arena, &job);
+    troupe_status status = find_at(desk, name, &arena, &job);
     if (status == TROUPE_OK)
         status = read_spec(handle, &job);
     if (status == TROUPE_OK)
@@ -442,6 +457,47 @@ troupe_status trp_detached_find(troupe_job *handle, const char *key,
     return status;
 }
 
+troupe_status trp_detached_find(troupe_job *handle, const char *key,
+                                const troupe_follower *follower)
+{
+    trp_desk *desk;
+    TROUPE_TRY(open_any_desk(&desk));
+    return find(handle, desk, &(trp_wire_job_name){.key = key}, follower);
+}
+
+troupe_status trp_detached_attach(troupe_job *handle, const char *server, int64_t number,
+                                  const troupe_follower *follower)
+{
+    trp_desk *desk;
+    TROUPE_TRY(trp_state_folder_check(server));
+    TROUPE_TRY(trp_desk_open(server, &desk));
+    return find(handle, desk, &(trp_wire_job_name){.job = number}, follower);
+}
+
+// ---- a child's
+
+troupe_status trp_detached_adopt(troupe_job *handle, const trp_child_process *process,
+                                 const char *run, off_t journal, const troupe_follower *follower)
+{
+    troupe_train_options options = trp_options_unpack(&handle->spec.options);
+    trp_port port = {&trp_handle_port, handle};
+    trp_detached *made = trp_arena_alloc(&handle->arena, sizeof *made);
+    troupe_status status =
+        made != NULL ? set_path(handle, run) : troupe_fail(TROUPE_NO_MEMORY, "no memory for a job");
+    if (status == TROUPE_OK)
+        status = trp_follow_start(handle, follower, &handle->followers.first);
+    if (status != TROUPE_OK) {
+        trp_child_end(process);
+        return status;
+    }
+    *made = (trp_detached){0};
+    handle->detached = made;
+    status = trp_child_open(process, run, journal, &options, &port, &made->child);
+    if (status != TROUPE_OK)
+        handle->detached = NULL;
+    return status;
+}
+
 // ---- what is asked of it
 
 troupe_status trp_detached_wish(troupe_job *handle, const trp_wire_wish *of)
@@ -450,6 +506,8 @@ troupe_status trp_detached_wish(troupe_job *handle, const trp_wire_wish *of)
     trp_arena arena = {0};
     trp_wire_answer answer;
     trp_wire_wish wish = *of;
+    if (handle->detached->child != NULL)
+        return trp_child_ask(handle->detached->child, of);
     wish.of = (trp_wire_job_name){.job = handle->detached->job};
     trp_server_question question = {.kind = TRP_WIRE_WISH,
                                     .type = &troupe_type_trp_wire_wish,
@@ -466,11 +524,16 @@ troupe_status trp_detached_wish(troupe_job *handle, const trp_wire_wish *of)
 
 bool trp_detached_is_last(const troupe_job *handle)
 {
-    return trp_desk_is_last(handle->detached->desk, handle->detached->watched);
+    return handle->detached->child != NULL ||
+           trp_desk_is_last(handle->detached->desk, handle->detached->watched);
 }
 
 void trp_detached_drop(troupe_job *handle)
 {
+    if (handle->detached->child != NULL) {
+        trp_child_close(handle->detached->child);
+        return;
+    }
     trp_desk_remove(handle->detached->desk, &handle->detached->watched);
     trp_desk_release(&handle->detached->desk);
 }

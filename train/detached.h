@@ -1,13 +1,16 @@
-// detached.h: jobs of a train server as their handles have them: submitting, finding, what is asked
-// of them, letting them go. The way of a job here is what `line` is to one of this process.
+// detached.h: jobs of another process as their handles have them, of a train server or of a child
+// of this one: submitting, finding, what is asked of them, letting them go. The way of a job here
+// is what `line` is to one of this process.
 #ifndef TRP_DETACHED_H
 #define TRP_DETACHED_H
 
+#include <train/child.h>
 #include <train/desk.h>
 
 // What a handle has of its job there.
 typedef struct trp_detached {
-    trp_desk *desk; // Held.
+    trp_child *child; // NULL: the job is a server's, of which the rest tells.
+    trp_desk *desk;   // Held.
     trp_desk_job *watched;
     int64_t job;
 } trp_detached;
@@ -17,6 +20,9 @@ typedef struct trp_detached {
 // asked for that only a server does; errors of trp_server_choose, _start and trp_desk_open.
 troupe_status trp_detached_choose(const troupe_job *handle, const troupe_trainer *trainer,
                                   trp_desk **desk);
+// The train server that a choice leads to, held and started if need be; *desk NULL: none, jobs are
+// done here. Errors of trp_server_choose, _start and trp_desk_open.
+troupe_status trp_detached_server(troupe_server_choice choice, trp_desk **desk);
 // Submits it, and has the handle follow it. Errors as those of troupe_submit; TROUPE_TIMED_OUT: the
 // server does not answer, and may have taken it.
 troupe_status trp_detached_submit(troupe_job *handle, const troupe_trainer *trainer,
@@ -24,6 +30,13 @@ troupe_status trp_detached_submit(troupe_job *handle, const troupe_trainer *trai
 // The handle, which is new, becomes one on the job with that key. TROUPE_NOT_FOUND.
 troupe_status trp_detached_find(troupe_job *handle, const char *key,
                                 const troupe_follower *follower);
+// The same of the job of that number, at the server of that state folder.
+troupe_status trp_detached_attach(troupe_job *handle, const char *server, int64_t number,
+                                  const troupe_follower *follower);
+// The handle, which is new and has its spec's options, becomes one on the job that the process
+// does, whose run is in that folder; it is taken over, on failure too. TROUPE_NO_MEMORY.
+troupe_status trp_detached_adopt(troupe_job *handle, const trp_child_process *process,
+                                 const char *run, off_t journal, const troupe_follower *follower);
 
 // Asks for something, and waits for a moment that it is stored: it is asked for until then, also
 // afterwards. `of` says what, but for the job. TROUPE_TIMED_OUT: there is no server now; or what it

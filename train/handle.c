@@ -499,7 +499,7 @@ troupe_status troupe_job_leave(troupe_job **job)
     TRP_REQUIRE(job);
     TRP_REQUIRE(*job);
     troupe_job *left = *job;
-    if (!left->detached)
+    if (!left->detached || left->detached->child)
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "troupe_job_leave: the run %s is one of this program, and ends with it: "
                            "expected a job of a train server (.server)",

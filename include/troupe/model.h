@@ -104,7 +104,8 @@ typedef struct troupe_model {
     troupe_status (*call)(troupe_hook hook, void *self, void *at, const void *in, void *out);
     uint32_t (*hooks)(void);
     const troupe_trainer *trainer;
-    const void *reserved_[4];
+    const char *const *open_texts; // NULL: it has none.
+    const void *reserved_[3];
 } troupe_model;
 
 // TROUPE_MODEL(net, net_config, net_state, net_setup, net_forward, ...): a model of the struct net.
@@ -149,6 +150,9 @@ typedef struct troupe_model {
 //                   driver: what a library that computes beside the ranks needs
 //     .live, .allowed_options
 //                   as of troupe_stages
+//     .open_texts   members of the config, as "schedule, optimizer.name", that are texts and may be
+//                   set by who submits a stored version over HTTP (stored.h), as numbers and flags
+//                   may. No others: a text may be a path
 //
 // Its trainer has the same name, so that troupe_train(net, ...), troupe_submit, troupe_tune and
 // troupe_best take it; there it can be trained if it has .train_step, and its config a member of

@@ -42,6 +42,13 @@ typedef struct troupe_push_options {
     const char *metadata;   // A JSON object; NULL: the run's own.
     const char *alias;      // That names the version then, unless it names a higher one already.
     int unused_;
+    // Keeps a copy of this program with the version, so that programs without the model's code can
+    // train, tune and serve it (stored.h). The copy is run once by the push, with the arguments and
+    // in the folder that this program was started with, up to its first troupe_start.
+    bool keep_program;
+    // With .keep_program: what the version is trained with later, as of troupe_submit; without
+    // references. Default: nothing, so that it can be served alone.
+    const troupe_data_given *data;
 } troupe_push_options;
 
 typedef struct troupe_repository_options {
@@ -61,8 +68,9 @@ typedef struct troupe_repository_options {
 // the model's .input, dimensions of any size being 1; a model that has no .input is not asked, and
 // one that has such dimensions may want other sizes (TROUPE_WRONG_TYPE). What else fails there is
 // returned with its text. On TROUPE_OK the version is on disk. Errors also as those of
-// troupe_model_open; TROUPE_INVALID: metadata that are no JSON object. If the alias alone cannot be
-// set, the version is there nevertheless.
+// troupe_model_open; TROUPE_INVALID: metadata that are no JSON object. TROUPE_UNSUPPORTED:
+// .keep_program, and the program was not started exactly once, or the model is no part of it. If
+// the alias alone cannot be set, the version is there nevertheless.
 //     troupe_push(net, "digits", checkpoint, &ref, .alias = "production")
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_push_as(const troupe_model *model,
                                                                  const char *key,

@@ -47,7 +47,7 @@
         void (*deinit)(M *);                                                                       \
         troupe_status (*on_start)(troupe_group *, const C *);                                      \
         troupe_status (*on_shutdown)(troupe_group *, const C *);                                   \
-        const char *live, *allowed_options;                                                        \
+        const char *live, *allowed_options, *open_texts;                                           \
         int unused_;                                                                               \
     } troupe_model_hooks_##M = {.setup = setup_, .forward = forward_, __VA_ARGS__};                \
     TROUPE_HOOKS_END_                                                                              \
@@ -111,6 +111,7 @@
                                                   troupe_model_call_##M,                           \
                                                   troupe_model_has_##M,                            \
                                                   &troupe_trainer_##M,                             \
+                                                  &troupe_model_hooks_##M.open_texts,              \
                                                   {NULL}};                                         \
     static troupe_status troupe_fit_check_##M(troupe_setup *at_, const void *config_)              \
     {                                                                                              \

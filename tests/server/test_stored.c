@@ -1,0 +1,250 @@
+// test_stored.c: versions that are trained and served by programs without their code: this one, the
+// shell and HTTP. The model is stored_program.c's.
+// timeout: 180
+// cost: 30
+#include <support.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <troupe.h>
+#include <unistd.h>
+
+static char *top, *storage, *models, *checkpoints;
+
+static char output[16384];
+
+static void said(troupe_status status, troupe_status expected, const char *text)
+{
+    if (status != expected || !strstr(troupe_last_error()->text, text))
+        fail_msg("expected %s and '%s': %s, %s", troupe_status_name(expected), text,
+                 troupe_status_name(status), troupe_last_error()->text);
+}
+
+static int run_program(const char *arguments)
+{
+    char command[1024];
+    snprintf(command, sizeof command, "%s %s", support_setting("TROUPE_STORED_PROGRAM"), arguments);
+    return support_run(command, output, sizeof output);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    char arguments[600];
+    top = support_directory_make();
+    storage = support_path(top, "runs");
+    models = support_path(top, "models");
+    checkpoints = support_path(top, "first");
+    char *folder = support_path(top, "state");
+    setenv("TROUPE_MODELS", models, 1);
+    setenv("TROUPE_STATE", folder, 1);
+    free(folder);
+    snprintf(arguments, sizeof arguments, "push %s", checkpoints);
+    if (run_program(arguments) != 0)
+        support_fail_output(output, "the program has not pushed its model");
+    troupe_must(troupe_start(0, NULL));
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    (void)troupe_stop();
+    support_directory_remove(top);
+    free(storage), free(models), free(checkpoints);
+    return 0;
+}
+
+static double metric_of(const troupe_result *result, const char *name)
+{
+    return troupe_result_metric(result, name);
+}
+
+// ---- without a server
+
+static void test_a_version_says_what_program_it_has(void **state)
+{
+    (void)state;
+    char path[512];
+    struct stat about;
+    snprintf(path, sizeof path, "%s/slope/000001/program", models);
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0700);
+    snprintf(path, sizeof path, "%s/bare/000001/program", models);
+    assert_int_not_equal(stat(path, &about), 0);
+}
+
+static void take_report(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    (void)job, (void)event;
+    ++*(_Atomic int *)user;
+}
+
+// G16.
+static void test_a_ref_is_trained_by_a_child(void **state)
+{
+    (void)state;
+    _Atomic int told = 0;
+    troupe_follower follower = {.size = sizeof follower, .report = take_report, .user = &told};
+    troupe_job *job;
+    troupe_result *result;
+    troupe_must(troupe_submit_stored(
+        "slope@production", "{\"rate\": 0.02, \"fitting\": {\"epochs\": 5}}", &follower, &job,
+        .train = TROUPE_OPTIONS(troupe_train_options, .ranks = 2, .storage = storage,
+                                .name = "child", .console = TROUPE_CONSOLE_OFF)));
+    assert_int_equal(troupe_job_number(job), 0);
+    troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+    assert_string_equal(troupe_result_error(result), "");
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    assert_int_equal(troupe_result_reports(result), 5);
+    assert_true(metric_of(result, "rate") == 0.02);
+    assert_non_null(strstr(troupe_result_path(result), "/runs/child"));
+    assert_non_null(troupe_result_checkpoint(result));
+    said(troupe_job_leave(&job), TROUPE_UNSUPPORTED, "is one of this program");
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    assert_int_equal(told, 5);
+}
+
+static const troupe_train_options *plain(const char *name)
+{
+    static troupe_train_options options;
+    options = (troupe_train_options){
+        .size = sizeof options, .storage = storage, .name = name, .console = TROUPE_CONSOLE_OFF};
+    return &options;
+}
+
+// The loss of the first epoch tells what the run began with.
+static void test_a_run_begins_anew_or_with_the_versions_weights(void **state)
+{
+    (void)state;
+    double first[2];
+    for (int i = 0; i < 2; i++) {
+        troupe_job *job;
+        troupe_result *result;
+        troupe_must(troupe_submit_stored(
+            "slope@1", i ? "{\"fitting\": {\"epochs\": 4}}" : "{\"fitting\": {\"epochs\": 1}}",
+            NULL, &job, .train = plain("weights"), .from_version = i > 0));
+        troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+        assert_int_equal(troupe_result_status(result), TROUPE_OK);
+        assert_int_equal(troupe_result_reports(result), 1);
+        first[i] = metric_of(result, "loss");
+        troupe_result_free(&result);
+        troupe_job_close(&job);
+    }
+    assert_true(first[1] < first[0] / 10);
+}
+
+static void test_what_is_asked_of_a_child_happens(void **state)
+{
+    (void)state;
+    troupe_job *job;
+    troupe_result *result;
+    troupe_job_status now;
+    const char *slow = "{\"step_us\": 2000, \"fitting\": {\"epochs\": 100000}}";
+    troupe_must(troupe_submit_stored("slope", slow, NULL, &job, .train = plain("slow")));
+    do {
+        troupe_job_status_get(job, &now);
+        usleep(1000);
+    } while (now.reports < 3);
+    assert_int_equal(now.state, TROUPE_JOB_RUNNING);
+    assert_true(now.pids[0] > 0);
+    troupe_job_stop(job);
+    troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    assert_true(troupe_result_stopped(result));
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    // The last handle that is closed ends it.
+    troupe_must(troupe_submit_stored("slope", slow, NULL, &job, .train = plain("closed")));
+    do {
+        troupe_job_status_get(job, &now);
+        usleep(1000);
+    } while (now.reports < 1);
+    pid_t pid = now.pids[0];
+    troupe_job_close(&job);
+    for (int i = 0; i < SUPPORT_SOON_MS && support_process_lives(pid); i++)
+        usleep(1000);
+    assert_false(support_process_lives(pid));
+}
+
+// ---- what is wrong
+
+static void refuses(const char *ref, const char *json, troupe_status expected, const char *text)
+{
+    troupe_job *job = NULL;
+    said(troupe_submit_stored(ref, json, NULL, &job, .train = plain("refused")), expected, text);
+    assert_null(job);
+}
+
+static void test_what_is_wrong_is_said(void **state)
+{
+    (void)state;
+    refuses("slope@7", NULL, TROUPE_NOT_FOUND, "slope");
+    refuses("nothing", NULL, TROUPE_NOT_FOUND, "bare");
+    refuses("slope", "{\"lr\": 0.1}", TROUPE_NOT_FOUND,
+            "slope@1: the settings that were asked for have \"lr\", which is no member of "
+            "slope_config: its members are rate, step_us, fails, label, path, fitting");
+    refuses("slope", "{\"rate\": \"high\"}", TROUPE_WRONG_TYPE, "slope@1: the settings");
+    refuses("slope", "{\"rate\": ", TROUPE_MALFORMED, "the settings");
+    refuses("slope", "7", TROUPE_WRONG_TYPE, "expected an object");
+    refuses("bare", NULL, TROUPE_UNSUPPORTED, "bare@1 was pushed without its program");
+    refuses("served", NULL, TROUPE_UNSUPPORTED, "served@1 was pushed without .data");
+}
+
+static void test_a_program_that_is_not_itself_is_not_started(void **state)
+{
+    (void)state;
+    char path[512], other[520], byte;
+    snprintf(path, sizeof path, "%s/served/000001/program", models);
+    snprintf(other, sizeof other, "%s.away", path);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_int_equal(pread(fd, &byte, 1, 5000), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, 5000), 1);
+    refuses("served", NULL, TROUPE_CORRUPT, "served/000001/program is damaged: it has ");
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, 5000), 1);
+    close(fd);
+    assert_int_equal(chmod(path, 0722), 0);
+    refuses("served", NULL, TROUPE_INVALID, "nobody else may write to");
+    assert_int_equal(chmod(path, 0700), 0);
+    assert_int_equal(rename(path, other), 0);
+    refuses("served", NULL, TROUPE_UNSUPPORTED, "served@1 has no program any more");
+    assert_int_equal(symlink(other, path), 0);
+    refuses("served", NULL, TROUPE_IO, "cannot open ");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rename(other, path), 0);
+}
+
+// A copy that does not get to its start is not stored.
+static void test_a_program_that_cannot_be_asked_is_not_kept(void **state)
+{
+    (void)state;
+    char arguments[600];
+    snprintf(arguments, sizeof arguments, "early %s %s/once", checkpoints, top);
+    assert_int_equal(run_program(arguments), 1);
+    if (!strstr(output, "has ended with status 7 before it answered"))
+        support_fail_output(output, "expected why it was not pushed");
+    troupe_versions versions;
+    troupe_must(troupe_repository_list("slope", &versions));
+    assert_int_equal(versions.count, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_version_says_what_program_it_has),
+        cmocka_unit_test(test_a_ref_is_trained_by_a_child),
+        cmocka_unit_test(test_a_run_begins_anew_or_with_the_versions_weights),
+        cmocka_unit_test(test_what_is_asked_of_a_child_happens),
+        cmocka_unit_test(test_what_is_wrong_is_said),
+        cmocka_unit_test(test_a_program_that_is_not_itself_is_not_started),
+        cmocka_unit_test(test_a_program_that_cannot_be_asked_is_not_kept),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
