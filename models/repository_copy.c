@@ -1,6 +1,7 @@
 // repository_copy.c: versions out of a repository, as folders, and such folders into one. What is
 // copied is what the manifest names, with the bytes that it says, and nothing else.
 #include <models/repository.h>
+#include <models/stored.h>
 
 #include <inttypes.h>
 #include <runtime/base/error.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <train/checkpoint.h>
 #include <train/tree.h>
+#include <unistd.h>
 
 // Where something is copied from, and its manifest as it is there.
 typedef struct original {
@@ -18,6 +20,7 @@ typedef struct original {
     unsigned char *text;
     size_t size;
     trp_manifest manifest;
+    trp_push_record record;
     trp_arena arena;
 } original;
 
@@ -34,14 +37,13 @@ static troupe_status check_file(const char *folder, const trp_manifest_file *fil
 
 static troupe_status check(original *from)
 {
-    trp_push_record record;
     const trp_manifest *manifest = &from->manifest;
     bool weights = false;
     if (!manifest->push)
         return troupe_fail(TROUPE_WRONG_TYPE,
                            "%s is a checkpoint that was never pushed: troupe_push takes it",
                            from->folder);
-    if (trp_push_record_read(manifest, &from->arena, &record) != TROUPE_OK)
+    if (trp_push_record_read(manifest, &from->arena, &from->record) != TROUPE_OK)
         return trp_error_prefix("%s", from->folder);
     for (size_t i = 0; i < manifest->files.count; i++) {
         TROUPE_TRY(check_file(from->folder, &manifest->files.items[i]));
@@ -99,6 +101,16 @@ static troupe_status copy_files(const original *from, const char *to)
     return TROUPE_OK;
 }
 
+// The program, which the manifest does not list among its files, since a version may lack it.
+static troupe_status copy_program(const original *from, const char *to)
+{
+    trp_path path;
+    TROUPE_TRY(trp_path_make(&path, "%s/" TRP_STORED_PROGRAM, from->folder));
+    if (from->record.kept.size == 0 || access(path.text, F_OK) != 0)
+        return TROUPE_OK;
+    return trp_stored_copy(from->folder, &from->record.kept, to);
+}
+
 // ---- export
 
 static troupe_status export_to(const original *from, const char *folder)
@@ -106,6 +118,7 @@ static troupe_status export_to(const original *from, const char *folder)
     trp_path path;
     TROUPE_TRY(trp_path_make(&path, "%s/" TRP_MANIFEST_NAME, folder));
     TROUPE_TRY(copy_files(from, folder));
+    TROUPE_TRY(copy_program(from, folder));
     TROUPE_TRY(trp_folder_sync(folder));
     return trp_file_replace(path.text, from->text, from->size);
 }
@@ -140,12 +153,14 @@ troupe_status troupe_repository_export_with(const char *ref, const char *folder,
 
 // ---- import
 
-static troupe_status import_to(const original *from, const char *repository, const char *key,
-                               troupe_model_ref *ref)
+static troupe_status import_to(const original *from, const troupe_repository_options *how,
+                               const char *key, troupe_model_ref *ref)
 {
     trp_draft draft;
-    TROUPE_TRY(trp_draft_begin(repository, key, &draft));
+    TROUPE_TRY(trp_draft_begin(how->repository, key, &draft));
     troupe_status status = copy_files(from, draft.at.folder.text);
+    if (status == TROUPE_OK && how->with_program)
+        status = copy_program(from, draft.at.folder.text);
     if (status == TROUPE_OK)
         status = trp_draft_publish(&draft, from->text, from->size);
     if (status == TROUPE_OK && ref)
@@ -168,7 +183,7 @@ troupe_status troupe_repository_import_with(const char *folder, const char *key,
     TROUPE_TRY(trp_folder_find(folder, "folder", &found));
     troupe_status status = open_original(found.text, &from);
     if (status == TROUPE_OK)
-        status = import_to(&from, full.repository, key, ref);
+        status = import_to(&from, &full, key, ref);
     close_original(&from);
     return status;
 }

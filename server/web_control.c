@@ -3,6 +3,7 @@
 #include <server/web_job.h>
 
 #include <inttypes.h>
+#include <models/stored.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <server/web_json.h>
@@ -182,6 +183,94 @@ troupe_status web_prioritise_job(web_call *call)
     if (trp_json_read(&troupe_type_int, value, &call->arena, &wanted.number) != TROUPE_OK)
         return trp_error_prefix("priority");
     return answer_wish(call, &wanted);
+}
+
+// ---- submission
+
+// What may be said of a job beside its model and config: how much, when and under which name. No
+// folder, no program, no environment.
+TROUPE_STRUCT(web_submission, (troupe_text, model), (int, ranks), (int, min_ranks), (double, cpus),
+              (troupe_text, name), (troupe_text, key), (int, priority), (double, start_at),
+              (double, time_limit_s), (int, restarts), (bool, from_version));
+
+static troupe_status check_members(trp_json body)
+{
+    const troupe_type *type = &troupe_type_web_submission;
+    trp_json at = {0}, name, value;
+    while (trp_json_next_member(body, &at, &name, &value)) {
+        bool known = trp_json_equals(name, "config");
+        for (size_t i = 0; i < type->field_count && !known; i++)
+            known = trp_json_equals(name, type->fields[i].name);
+        if (known)
+            continue;
+        trp_buffer names = {0};
+        for (size_t i = 0; i < type->field_count; i++)
+            trp_buffer_printf(&names, ", %s", type->fields[i].name);
+        troupe_status status =
+            troupe_fail(TROUPE_INVALID, "the body has the member %.*s: expected config%.*s",
+                        name.size < 64 ? (int)name.size : 64, name.at, (int)names.size,
+                        names.data != NULL ? (const char *)names.data : "");
+        trp_buffer_free(&names);
+        return status;
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status read_submission(web_call *call, web_submission *asked,
+                                     trp_stored_submission *submission)
+{
+    trp_json body, config;
+    TROUPE_TRY(body_of(call, &body));
+    TROUPE_TRY(check_members(body));
+    if (trp_json_read(&troupe_type_web_submission, body, &call->arena, asked) != TROUPE_OK)
+        return trp_error_prefix("the body");
+    if (asked->model == NULL)
+        return troupe_fail(TROUPE_INVALID, "the body has no member model: expected an object such "
+                                           "as {\"model\": \"digits@production\"}");
+    if (trp_json_member(body, "config", &config) && !trp_json_is_null(config)) {
+        submission->config = copy_json(call, config);
+        if (submission->config == NULL)
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory for a config");
+    }
+    submission->from_version = asked->from_version;
+    submission->open_alone = true;
+    submission->options = (trp_packed_options){.ranks = asked->ranks,
+                                               .min_ranks = asked->min_ranks,
+                                               .cpus_per_rank = asked->cpus,
+                                               .name = asked->name,
+                                               .key = asked->key,
+                                               .priority = asked->priority,
+                                               .start_at = asked->start_at,
+                                               .time_limit_s = asked->time_limit_s,
+                                               .restarts = asked->restarts,
+                                               .storage = call->web->results};
+    return TROUPE_OK;
+}
+
+troupe_status web_submit_job(web_call *call)
+{
+    web_submission asked = {0};
+    trp_stored_submission submission = {0};
+    trp_stored_version version;
+    trp_stored_answer answer;
+    trp_child_process process;
+    TROUPE_TRY(read_submission(call, &asked, &submission));
+    TROUPE_TRY(connect_server(call->web));
+    TROUPE_TRY(trp_stored_find(call->web->models, asked.model, &call->arena, &version));
+    version.of.server = call->web->state;
+    troupe_status status =
+        trp_stored_submit(&version, &submission, &call->arena, &answer, &process);
+    if (status == TROUPE_NOT_FOUND) // A member of the config, and not what the path names.
+        return troupe_fail(TROUPE_INVALID, "%s", troupe_last_error()->text);
+    TROUPE_TRY(status);
+    trp_child_end(&process);
+    call->reply->status = 202;
+    web_begin(call->out, NULL, '{');
+    web_integer(call->out, "job", answer.job);
+    web_text(call->out, "model", version.of.ref);
+    web_text(call->out, "key", asked.key);
+    web_end(call->out, '}');
+    return TROUPE_OK;
 }
 
 // ---- the server

@@ -88,6 +88,7 @@ troupe_status web_job_usage(web_call *call);
 
 // ---- web_control.c
 
+troupe_status web_submit_job(web_call *call); // Answers with 202.
 troupe_status web_stop_job(web_call *call);
 troupe_status web_modify_job(web_call *call);
 troupe_status web_prioritise_job(web_call *call);

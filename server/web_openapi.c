@@ -55,7 +55,7 @@ static void write_curl(web_call *call, const web_route *route)
 static void write_replies(trp_buffer *out, const web_route *route)
 {
     web_begin(out, "responses", '{');
-    web_begin(out, "200", '{');
+    web_begin(out, route->run == web_submit_job ? "202" : "200", '{');
     web_text(out, "description", route->answer);
     web_begin(out, "content", '{');
     web_begin(out, route->type, '{');

@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <runtime/base/error.h>
 #include <runtime/base/printable.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,14 @@ const web_route web_routes[] = {
      "answers: "
      "without it states are read from the folders).",
      list_parameters, NULL, JSON, web_list_jobs},
+    {"POST", API "/jobs",
+     "Submits a training of a version of the repository of models, by the program that was kept "
+     "with it. Of its config numbers and flags can be set, and texts that the model has marked; "
+     "beside it ranks, min_ranks, cpus (of a rank), name, key, priority, start_at, time_limit_s, "
+     "restarts, from_version (begin with its weights).",
+     "202: `job`, its number; `model`, the version; `key`.", no_parameters,
+     "{\"model\": \"digits@production\", \"config\": {\"rate\": 0.05}, \"ranks\": 2}", JSON,
+     web_submit_job},
     {"GET", API "/jobs/{job}",
      "One job: what was asked, how it stands, its attempts, changes and "
      "newest checkpoints.",
@@ -281,7 +290,9 @@ const web_route *web_route_of(web_call *call, int *status)
         if (!matches(call, route, request->path))
             continue;
         if (strcmp(route->method, request->method) != 0) {
-            strcpy(reply->allow, route->method);
+            size_t used = strlen(reply->allow);
+            (void)snprintf(reply->allow + used, sizeof reply->allow - used, "%s%s",
+                           used > 0 ? ", " : "", route->method);
             continue;
         }
         reply->allow[0] = '\0';

@@ -11,7 +11,7 @@
 
 typedef struct settings {
     const char *repository;
-    bool json, all, remove;
+    bool json, all, remove, with_program;
     int count; // Of the arguments behind the command's.
     char **arguments;
 } settings;
@@ -27,7 +27,7 @@ static void usage(FILE *out)
         "       troupe models [OPTION...] delete REF\n"
         "       troupe models [OPTION...] delete --all KEY\n"
         "       troupe models [OPTION...] export REF FOLDER\n"
-        "       troupe models [OPTION...] import FOLDER KEY\n"
+        "       troupe models [OPTION...] import [--with-program] FOLDER KEY\n"
         "       troupe models [OPTION...] gc\n\n"
         "Shows and changes a repository of models. A REF is \"digits@3\", \"digits@ALIAS\", or\n"
         "\"digits\" for the newest version; to delete one it has the number.\n\n"
@@ -36,7 +36,8 @@ static void usage(FILE *out)
         "  alias   has NAME mean that version; --remove: no longer any\n"
         "  delete  deletes a version; --all: all of a key, with its aliases\n"
         "  export  copies a version into the new FOLDER\n"
-        "  import  makes an exported FOLDER a new version of KEY\n"
+        "  import  makes an exported FOLDER a new version of KEY; --with-program: and takes\n"
+        "          its program, which is started when the version is trained or served\n"
         "  gc      removes what killed programs have left half done\n\n"
         "  -r, --repository FOLDER  the repository (default: $TROUPE_MODELS, else\n"
         "                           $XDG_STATE_HOME/troupe/models, else\n"
@@ -368,7 +369,8 @@ static int import(const settings *given)
 {
     troupe_model_ref ref;
     if (troupe_repository_import(given->arguments[0], given->arguments[1], &ref,
-                                 .repository = given->repository) != TROUPE_OK)
+                                 .repository = given->repository,
+                                 .with_program = given->with_program) != TROUPE_OK)
         return failed();
     if (!given->json)
         printf("%s\n", ref.text);
@@ -397,11 +399,12 @@ static const struct {
 
 int tool_models(int argc, char **argv)
 {
-    enum { JSON = 256, ALL, REMOVE };
+    enum { JSON = 256, ALL, REMOVE, WITH_PROGRAM };
     static const struct option options[] = {{"repository", required_argument, NULL, 'r'},
                                             {"json", no_argument, NULL, JSON},
                                             {"all", no_argument, NULL, ALL},
                                             {"remove", no_argument, NULL, REMOVE},
+                                            {"with-program", no_argument, NULL, WITH_PROGRAM},
                                             {"help", no_argument, NULL, 'h'},
                                             {0}};
     settings given = {0};
@@ -415,6 +418,7 @@ int tool_models(int argc, char **argv)
         given.json = given.json || option == JSON;
         given.all = given.all || option == ALL;
         given.remove = given.remove || option == REMOVE;
+        given.with_program = given.with_program || option == WITH_PROGRAM;
     }
     const char *wanted = optind < argc ? argv[optind] : "list";
     given.count = optind < argc ? argc - optind - 1 : 0;
@@ -422,7 +426,8 @@ int tool_models(int argc, char **argv)
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         if (strcmp(wanted, commands[i].name) != 0 || given.count < commands[i].least ||
             given.count > commands[i].most || (given.all && commands[i].run != delete) ||
-            (given.remove && commands[i].run != alias))
+            (given.remove && commands[i].run != alias) ||
+            (given.with_program && commands[i].run != import))
             continue;
         int status = commands[i].run(&given);
         troupe_arena_reset();

@@ -1,5 +1,6 @@
 // train.c: `troupe train` and `troupe submit`: a run whose ranks are a program, from the shell: of
-// this process, or as a job of the train server, which runs the same command line once more for it.
+// this process, or as a job of the train server, which runs the same command line once more for it;
+// or the training of a version of a repository of models, by its own program.
 #include "troupe.h"
 
 #include <ctype.h>
@@ -23,6 +24,8 @@ typedef struct settings {
     char env[ENV_MAX]; // Lines.
     char metric[64];
     bool submits, follows, json; // Of `troupe submit`.
+    const char *model;           // A ref; NULL: a program is run.
+    troupe_stored_options stored;
 } settings;
 
 static const char *command = "troupe train";
@@ -63,9 +66,14 @@ static void usage(FILE *out, bool submits)
             "      --best METRIC:GOAL  that ranks them; GOAL is min or max\n"
             "      --save-every N      ask for a checkpoint with each Nth report (default 1)\n"
             "      --rank-0-reports    the programs of other ranks do not\n"
-            "      --config JSON       for the program, in TROUPE_CONFIG\n"
+            "      --config JSON       for the program, in TROUPE_CONFIG; of a model: settings\n"
             "      --env KEY=VALUE     for the program; may be repeated\n"
             "      --folder DIR        where the program runs (default: here)\n"
+            "      --model REF         in place of PROGRAM: trains this version of a repository\n"
+            "                          of models by the program that was kept with it\n"
+            "      --from-version      begin with the version's weights\n"
+            "      --data JSON         over the source of the data that it was pushed with\n"
+            "      --repository FOLDER of the models (default: as of troupe-models(1))\n"
             "  -q, --quiet             show nothing of the run\n\n");
     if (submits)
         fprintf(
@@ -167,6 +175,10 @@ enum {
     CONFIG,
     ENVIRONMENT,
     FOLDER,
+    MODEL,
+    FROM_VERSION,
+    DATA,
+    REPOSITORY,
     KEY,
     PRIORITY,
     START_AT,
@@ -201,6 +213,10 @@ static const struct option options[] = {
     {"config", required_argument, NULL, CONFIG},
     {"env", required_argument, NULL, ENVIRONMENT},
     {"folder", required_argument, NULL, FOLDER},
+    {"model", required_argument, NULL, MODEL},
+    {"from-version", no_argument, NULL, FROM_VERSION},
+    {"data", required_argument, NULL, DATA},
+    {"repository", required_argument, NULL, REPOSITORY},
     {"quiet", no_argument, NULL, 'q'},
     {"help", no_argument, NULL, 'h'},
     {NULL, 0, NULL, 0},
@@ -268,6 +284,24 @@ static bool take_number(settings *is, int option, const char *given)
     }
 }
 
+static bool take_of_model(settings *is, int option, const char *given)
+{
+    switch (option) {
+    case MODEL:
+        is->model = given;
+        return true;
+    case FROM_VERSION:
+        is->stored.from_version = true;
+        return true;
+    case DATA:
+        is->stored.data = given;
+        return true;
+    default:
+        is->stored.repository = given;
+        return true;
+    }
+}
+
 static bool take(settings *is, int option, const char *given)
 {
     switch (option) {
@@ -302,6 +336,11 @@ static bool take(settings *is, int option, const char *given)
     case 'q':
         is->run.console = TROUPE_CONSOLE_OFF;
         return true;
+    case MODEL:
+    case FROM_VERSION:
+    case DATA:
+    case REPOSITORY:
+        return take_of_model(is, option, given);
     default:
         return option >= KEY ? take_of_submit(is, option, given) : take_number(is, option, given);
     }
@@ -329,6 +368,28 @@ static void name_run(settings *is)
         is->run.name = is->name;
 }
 
+// What belongs to a program, or to a model, and not to the other.
+static bool check_model(const settings *is, int words)
+{
+    const troupe_stored_options *of_model = &is->stored;
+    const char *odd = NULL;
+    if (!is->model)
+        odd = of_model->from_version ? "--from-version"
+              : of_model->data       ? "--data"
+              : of_model->repository ? "--repository"
+                                     : NULL;
+    else
+        odd = is->program.folder           ? "--folder"
+              : is->program.rank_0_reports ? "--rank-0-reports"
+                                           : NULL;
+    if (odd)
+        fprintf(stderr, "%s: %s is of no use %s --model\n", command, odd,
+                is->model ? "with" : "without");
+    else if (is->model && words > 0)
+        fprintf(stderr, "%s: there is a program, and --model, which has its own\n", command);
+    return !odd && (!is->model || words == 0);
+}
+
 // False: *ends is what the command ends with.
 static bool read_options(int argc, char **argv, bool submits, settings *is, int *ends)
 {
@@ -347,6 +408,10 @@ static bool read_options(int argc, char **argv, bool submits, settings *is, int 
         if (!take(is, option, optarg))
             return false;
     }
+    if (!check_model(is, argc - optind))
+        return false;
+    if (is->model)
+        return true;
     if (optind == argc) {
         fprintf(stderr, "%s: there is no program\n", command);
         usage(stderr, submits);
@@ -447,6 +512,16 @@ static int end_of(const settings *is, const troupe_result *result)
     return TOOL_STOPPED;
 }
 
+static troupe_status submit(const settings *is, troupe_job **job)
+{
+    if (!is->model)
+        return troupe_submit_as(&troupe_trainer_troupe_process, &is->program, NULL, job, &is->run);
+    troupe_stored_options how = is->stored;
+    how.size = sizeof how;
+    how.train = &is->run;
+    return troupe_submit_stored_with(is->model, is->program.json, NULL, job, &how);
+}
+
 int tool_train(int argc, char **argv)
 {
     settings is;
@@ -458,8 +533,7 @@ int tool_train(int argc, char **argv)
     if (troupe_start(0, NULL) != TROUPE_OK)
         return complain_of(troupe_last_error()->text);
     watch_signals();
-    troupe_status status =
-        troupe_submit_as(&troupe_trainer_troupe_process, &is.program, NULL, &job, &is.run);
+    troupe_status status = submit(&is, &job);
     if (status != TROUPE_OK) {
         ends = complain_of(troupe_last_error()->text);
         (void)troupe_stop();
@@ -519,8 +593,7 @@ int tool_submit(int argc, char **argv)
         return ends;
     if (troupe_start(0, NULL) != TROUPE_OK) // Where the server has started it, it does the job.
         return complain_of(troupe_last_error()->text);
-    if (troupe_submit_as(&troupe_trainer_troupe_process, &is.program, NULL, &job, &is.run) !=
-        TROUPE_OK) {
+    if (submit(&is, &job) != TROUPE_OK) {
         ends = complain_of(troupe_last_error()->text);
         (void)troupe_stop();
         return ends;

@@ -55,6 +55,10 @@ typedef struct troupe_repository_options {
     size_t size;            // sizeof(troupe_repository_options)
     const char *repository; // Its folder; NULL: see above.
     int unused_;
+    // Of an import: also the program that the folder has (.keep_program of troupe_push), which is
+    // started when the version is trained or served by its ref. Default: it is left out, since it
+    // is anyone's.
+    bool with_program;
 } troupe_repository_options;
 
 #define TROUPE_REPOSITORY_OPTIONS_(...)                                                            \
@@ -206,7 +210,8 @@ troupe_repository_gc_with(size_t *removed, const troupe_repository_options *how)
 
 // ---- From one repository to another
 
-// Copies a version into the new folder, which is then a checkpoint too. TROUPE_EXISTS: something is
+// Copies a version into the new folder, which is then a checkpoint too, with its program if it has
+// one. TROUPE_EXISTS: something is
 // there. On failure nothing is.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_repository_export_with(
     const char *ref, const char *folder, const troupe_repository_options *how);

@@ -2,50 +2,16 @@
 // shell and HTTP. The model is stored_program.c's.
 // timeout: 180
 // cost: 30
-#include <support.h>
+#include "pushed.h"
 
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <troupe.h>
-#include <unistd.h>
-
-static char *top, *storage, *models, *checkpoints;
-
-static char output[16384];
-
-static void said(troupe_status status, troupe_status expected, const char *text)
-{
-    if (status != expected || !strstr(troupe_last_error()->text, text))
-        fail_msg("expected %s and '%s': %s, %s", troupe_status_name(expected), text,
-                 troupe_status_name(status), troupe_last_error()->text);
-}
-
-static int run_program(const char *arguments)
-{
-    char command[1024];
-    snprintf(command, sizeof command, "%s %s", support_setting("TROUPE_STORED_PROGRAM"), arguments);
-    return support_run(command, output, sizeof output);
-}
 
 static int start(void **state)
 {
     (void)state;
-    char arguments[600];
-    top = support_directory_make();
-    storage = support_path(top, "runs");
-    models = support_path(top, "models");
-    checkpoints = support_path(top, "first");
-    char *folder = support_path(top, "state");
-    setenv("TROUPE_MODELS", models, 1);
-    setenv("TROUPE_STATE", folder, 1);
-    free(folder);
-    snprintf(arguments, sizeof arguments, "push %s", checkpoints);
-    if (run_program(arguments) != 0)
-        support_fail_output(output, "the program has not pushed its model");
+    (void)pushed_begin();
     troupe_must(troupe_start(0, NULL));
     return 0;
 }
@@ -54,8 +20,7 @@ static int stop(void **state)
 {
     (void)state;
     (void)troupe_stop();
-    support_directory_remove(top);
-    free(storage), free(models), free(checkpoints);
+    pushed_end();
     return 0;
 }
 
@@ -235,6 +200,155 @@ static void test_a_program_that_cannot_be_asked_is_not_kept(void **state)
     assert_int_equal(versions.count, 1);
 }
 
+static void test_an_import_takes_a_program_only_when_it_is_told_to(void **state)
+{
+    (void)state;
+    troupe_model_ref ref;
+    troupe_job *job;
+    troupe_result *result;
+    char *out = support_path(top, "out"), *program = support_path(top, "out/program");
+    troupe_must(troupe_repository_export("slope", out));
+    troupe_must(troupe_repository_import(out, "without", &ref));
+    refuses(ref.text, NULL, TROUPE_UNSUPPORTED, "or left out by an import");
+    troupe_must(troupe_repository_import(out, "with", &ref, .with_program = true));
+    troupe_must(troupe_submit_stored(ref.text, NULL, NULL, &job, .train = plain("imported")));
+    troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    assert_int_equal(truncate(program, 5000), 0);
+    said(troupe_repository_import(out, "cut", &ref, .with_program = true), TROUPE_CORRUPT,
+         "out/program is damaged");
+    expect_tool(1, "models import --with-program out cut", "out/program is damaged");
+    expect_tool(0, "models import out cut", "cut@");
+    free(out), free(program);
+}
+
+// ---- through a train server
+
+static int start_server(void **state)
+{
+    (void)state;
+    serve_jobs(8);
+    unsetenv("TROUPE_SERVER");
+    return 0;
+}
+
+static int stop_server(void **state)
+{
+    (void)state;
+    setenv("TROUPE_SERVER", "none", 1);
+    return tool("server stop --jobs", output, sizeof output);
+}
+
+// G16, F07.
+static void test_a_ref_is_trained_by_a_server(void **state)
+{
+    (void)state;
+    _Atomic int told = 0;
+    troupe_follower follower = {.size = sizeof follower, .report = take_report, .user = &told};
+    troupe_train_options options = *plain("served");
+    troupe_job *job, *found;
+    troupe_result *result;
+    options.ranks = 2;
+    options.key = "night";
+    for (int i = 0; i < 2; i++) { // Again it is the same job.
+        troupe_must(
+            troupe_submit_stored("slope", "{\"rate\": 0.03}", &follower, &job, .train = &options));
+        assert_int_equal(troupe_job_number(job), 1);
+        troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+        assert_string_equal(troupe_result_error(result), "");
+        assert_int_equal(troupe_result_status(result), TROUPE_OK);
+        assert_int_equal(troupe_result_reports(result), 3);
+        assert_true(metric_of(result, "rate") == 0.03);
+        troupe_result_free(&result);
+        support_await_counter(&told, 3 * (i + 1)); // To leave it is not to be told the rest.
+        troupe_must(troupe_job_leave(&job));
+        assert_int_equal(told, 3 * (i + 1));
+    }
+    troupe_must(troupe_job_find("night", &found));
+    assert_int_equal(troupe_job_number(found), 1);
+    troupe_must(troupe_job_leave(&found));
+    said(troupe_submit_stored("slope", NULL, NULL, &job, .train = &options), TROUPE_EXISTS, "rate");
+    refuses("slope", "{\"lr\": 0.1}", TROUPE_NOT_FOUND, "its members are rate, ");
+}
+
+static void refuses_post(const char *body, int code, const char *text)
+{
+    int got = post_job(body, output, sizeof output);
+    if (got != code || !strstr(output, text))
+        support_fail_output(output, "%s: expected %d and \"%s\", got %d", body, code, text, got);
+}
+
+// F21.
+static void test_a_ref_is_submitted_over_http(void **state)
+{
+    (void)state;
+    troupe_job *job;
+    troupe_result *result;
+    refuses_post(
+        "{\"model\": \"slope@production\", \"config\": {\"rate\": 0.04, \"label\": \"x\", "
+        "\"fitting\": {\"epochs\": 2}}, \"ranks\": 2, \"key\": \"web\", \"name\": \"web\"}",
+        202, "\"model\":\"slope@1\",\"key\":\"web\"}");
+    troupe_must(troupe_job_find("web", &job));
+    troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    assert_int_equal(troupe_result_reports(result), 2);
+    assert_true(metric_of(result, "rate") == 0.04);
+    char *results = support_path(top, "troupe_results/web"); // The server's folder.
+    assert_string_equal(troupe_result_path(result), results);
+    free(results);
+    troupe_result_free(&result);
+    troupe_must(troupe_job_leave(&job));
+}
+
+static void test_http_sets_what_it_may_alone(void **state)
+{
+    (void)state;
+    static const char *const members[] = {"storage", "env",     "program", "from",   "folder",
+                                          "data",    "command", "open",    "options"};
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
+        char body[100], text[100];
+        (void)snprintf(body, sizeof body, "{\"model\": \"slope\", \"%s\": \"/tmp\"}", members[i]);
+        (void)snprintf(text, sizeof text,
+                       "has the member \\\"%s\\\": expected config, model, ranks", members[i]);
+        refuses_post(body, 400, text);
+    }
+    refuses_post("{\"model\": \"slope\", \"config\": {\"path\": \"/etc/passwd\"}}", 400,
+                 "config.path is not a number or flag");
+    refuses_post("{\"model\": \"slope\", \"config\": {\"lr\": 1}}", 400, "its members are rate, ");
+    refuses_post("{\"model\": \"slope\", \"config\": {\"rate\": \"high\"}}", 400, "rate");
+    refuses_post("{\"model\": \"slope\", \"config\": 7}", 400, "expected an object");
+    refuses_post("{\"model\": \"slope\", \"name\": \"../out\"}", 400, "name");
+    refuses_post("{\"model\": \"slope\", \"ranks\": -1}", 400, "ranks");
+    refuses_post("{\"model\": \"slope@9\"}", 404, "slope");
+    refuses_post("{\"model\": \"../models/slope\"}", 400, "");
+    refuses_post("{\"model\": \"bare\"}", 501, "was pushed without its program");
+    refuses_post("{}", 400, "has no member model");
+    refuses_post("[]", 400, "no JSON object");
+}
+
+static void test_a_ref_is_trained_from_the_shell(void **state)
+{
+    (void)state;
+    expect_tool(0,
+                "submit --follow --key shell --name shell --storage runs -n 2 --model slope@1 "
+                "--config '{\"rate\": 0.01}'",
+                "key shell: ");
+    expect_tool(0,
+                "train --model slope --name local --storage runs -n 2 --from-version --config "
+                "'{\"fitting\": {\"epochs\": 5}}'",
+                "");
+    char *path = support_path(storage, "local/end");
+    assert_true(support_exists(path));
+    free(path);
+    expect_tool(1, "train --model slope --config '{\"lr\": 1}'", "its members are rate, ");
+    expect_tool(1, "submit --model nothing", "troupe submit: ");
+    expect_tool(2, "train --model slope -- true", "--model, which has its own");
+    expect_tool(2, "train --from-version -- true", "--from-version is of no use without --model");
+    expect_tool(2, "train --model slope --folder /", "--folder is of no use with --model");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -245,6 +359,11 @@ int main(void)
         cmocka_unit_test(test_what_is_wrong_is_said),
         cmocka_unit_test(test_a_program_that_is_not_itself_is_not_started),
         cmocka_unit_test(test_a_program_that_cannot_be_asked_is_not_kept),
+        cmocka_unit_test(test_an_import_takes_a_program_only_when_it_is_told_to),
+        cmocka_unit_test_setup(test_a_ref_is_trained_by_a_server, start_server),
+        cmocka_unit_test(test_a_ref_is_submitted_over_http),
+        cmocka_unit_test(test_http_sets_what_it_may_alone),
+        cmocka_unit_test_teardown(test_a_ref_is_trained_from_the_shell, stop_server),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
