@@ -786,6 +786,13 @@ troupe_status trp_books_commit(trp_books *books)
     return TROUPE_OK;
 }
 
+troupe_status trp_books_wipe(trp_books *books)
+{
+    int result =
+        sqlite3_wal_checkpoint_v2(books->base, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    return result == SQLITE_OK ? TROUPE_OK : fail(books, result, "its log cannot be emptied");
+}
+
 void trp_books_undo(trp_books *books)
 {
     if (sqlite3_get_autocommit(books->base) == 0)

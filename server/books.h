@@ -105,6 +105,9 @@ troupe_status trp_books_remove(trp_books *books, const trp_row *row);
 troupe_status trp_books_free_keys(trp_books *books);
 troupe_status trp_books_settle(trp_books *books);
 troupe_status trp_books_commit(trp_books *books);
+
+// What was deleted is then in no file of the database. TROUPE_NO_SPACE: later.
+troupe_status trp_books_wipe(trp_books *books);
 void trp_books_undo(trp_books *books);
 
 #endif

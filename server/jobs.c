@@ -61,6 +61,7 @@ troupe_status trp_jobs_open(const char *folder, const trp_resources *machine,
     it->machine = *machine;
     it->acts = *acts;
     it->begun_ms = it->now_ms = now_ms;
+    it->wipe_ms = now_ms + TRP_WIPE_MS; // What a server before may have left.
     it->next_due_ms = INT64_MAX;
     it->begun_unix_s = it->unix_s = unix_s;
     read_boot_id(it->boot_id, sizeof it->boot_id);

@@ -8,6 +8,7 @@
 enum {
     TRP_KILL_MS = 2000,  // Between what a runner is told and the end of its process.
     TRP_RETRY_MS = 1000, // What a full disk has refused.
+    TRP_WIPE_MS = 1000,  // Behind an end: several are wiped at once.
     TRP_LOOK_FIRST_MS = 5,
     TRP_LOOK_LAST_MS = 1000,
     TRP_LAUNCH_LAST_MS = 60000,
@@ -29,6 +30,7 @@ struct trp_jobs {
     int64_t next_id;
     int64_t next_due_ms; // The soonest of all jobs; INT64_MAX: none.
     int64_t retry_ms;    // When to store again; 0: nothing waits for that.
+    int64_t wipe_ms;     // When what was deleted is overwritten everywhere; 0: nothing was.
     int under_way, ended;
     bool any_dirty;
     bool lasts; // Something of it has to outlast a failure of the power.

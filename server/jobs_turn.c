@@ -42,6 +42,8 @@ int64_t trp_jobs_due(trp_jobs *jobs, double *unix_s)
         due = jobs->now_ms + at - clock;
     if (jobs->retry_ms != 0 && jobs->retry_ms < due)
         due = jobs->retry_ms;
+    if (jobs->wipe_ms != 0 && jobs->wipe_ms < due)
+        due = jobs->wipe_ms;
     return due;
 }
 
@@ -532,6 +534,8 @@ static void set_clean(trp_jobs *jobs)
         at->papers = NULL;
         if (at->launching && at->launch_step_ms == 0)
             trp_jobs_look_in(jobs, at, 0);
+        if (at->row.state == TRP_JOB_ENDED && jobs->wipe_ms == 0)
+            jobs->wipe_ms = jobs->now_ms + TRP_WIPE_MS;
     }
 }
 
@@ -604,6 +608,16 @@ static void keep_history_short(trp_jobs *jobs)
     trp_buffer_free(&said);
 }
 
+// The launch records of what has ended were deleted, and are still in the log of the database.
+static troupe_status wipe(trp_jobs *jobs)
+{
+    if (jobs->wipe_ms == 0 || jobs->now_ms < jobs->wipe_ms)
+        return TROUPE_OK;
+    troupe_status status = trp_books_wipe(jobs->books);
+    jobs->wipe_ms = status == TROUPE_NO_SPACE ? jobs->now_ms + TRP_RETRY_MS : 0;
+    return status == TROUPE_NO_SPACE ? TROUPE_OK : status;
+}
+
 troupe_status trp_jobs_turn(trp_jobs *jobs)
 {
     troupe_status status;
@@ -618,6 +632,7 @@ troupe_status trp_jobs_turn(trp_jobs *jobs)
     } while (status == TROUPE_OK && jobs->next_due_ms <= jobs->now_ms);
     tell(jobs);
     keep_history_short(jobs);
+    TROUPE_TRY(wipe(jobs));
     return status;
 }
 

@@ -169,6 +169,7 @@ typedef struct shop_asks {
     double limit_s, start_at, rate;
     const char *run; // A name; NULL: the submission's.
     const char *resources;
+    const char *secret;  // In the environment of the program.
     bool beyond, claims; // `claims`: the folder of the run was made for it.
 } shop_asks;
 
@@ -190,6 +191,9 @@ static inline void shop_describe(const shop *it, const shop_asks *asks, trp_buff
     made.options.ranks = asks->ranks;
     shop_pack(spec, &troupe_type_trp_job_spec, &made);
     trp_wire_launch how = {.program = "/bin/true", .folder = "/"};
+    troupe_text secret = asks->secret;
+    if (secret != NULL)
+        how.environment = (troupe_array_troupe_text){&secret, 1};
     shop_pack(launch, &troupe_type_trp_wire_launch, &how);
     snprintf(run, 512, "%s/%s", it->storage, asks->run != NULL ? asks->run : asks->submission);
     (void)mkdir(run, 0700);

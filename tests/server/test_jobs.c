@@ -37,6 +37,44 @@ static void test_a_job_runs_to_its_end(void **state)
     shop_close(&it);
 }
 
+static bool books_have(const shop *it, const char *text)
+{
+    static const char *const names[] = {"books.db", "books.db-wal"};
+    enum { MOST = 4 << 20 };
+    char *bytes = malloc(MOST);
+    bool found = false;
+    assert_non_null(bytes);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *path = support_path(it->folder, names[i]);
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t size = read(fd, bytes, MOST);
+        assert_in_range(size, 0, MOST - 1);
+        found |= memmem(bytes, (size_t)size, text, strlen(text)) != NULL;
+        close(fd);
+        free(path);
+    }
+    free(bytes);
+    return found;
+}
+
+static void test_secrets_leave_the_books(void **state)
+{
+    static const char secret[] = "TOKEN=a secret of the environment";
+    shop it;
+    trp_entry *job;
+    (void)state;
+    shop_open(&it, 4);
+    assert_int_equal(shop_submit(&it, &job, .submission = "a", .secret = secret), TROUPE_OK);
+    shop_turn(&it);
+    assert_true(books_have(&it, secret)); // Should the power fail.
+    shop_end(&it, job, TROUPE_OK, 1);
+    shop_turn(&it);
+    assert_int_equal(job->row.state, TRP_JOB_ENDED);
+    shop_pass(&it, 1000);
+    assert_false(books_have(&it, secret));
+    shop_close(&it);
+}
+
 static void test_a_submission_counts_once(void **state)
 {
     shop it;
@@ -816,6 +854,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_job_runs_to_its_end),
+        cmocka_unit_test(test_secrets_leave_the_books),
         cmocka_unit_test(test_a_submission_counts_once),
         cmocka_unit_test(test_two_jobs_never_have_one_folder),
         cmocka_unit_test(test_lost_attempts_are_counted),
