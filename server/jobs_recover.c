@@ -42,7 +42,7 @@ static void complete_ended(trp_entry *job)
                        .error = row->error,
                        .stopped = row->stopped,
                        .reports = row->reports,
-                       .restarts = row->restarts,
+                       .restarts = row->counted + row->restarts,
                        .ended_at = row->ended_at};
     trp_jobs_forget_launch(job);
     if (access(job->folder, F_OK) != 0 ||

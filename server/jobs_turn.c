@@ -68,6 +68,15 @@ troupe_status trp_jobs_queue(trp_jobs *jobs, trp_entry *job)
     return trp_schedule_submit(jobs->schedule, &request, job->order_ms, &job->ticket);
 }
 
+// Of all restarts that a runner says, those that were no lost attempts. Whether they are news.
+static bool take_restarts(trp_row *row, int all)
+{
+    bool more = all - row->counted > row->restarts;
+    if (more)
+        row->restarts = all - row->counted;
+    return more;
+}
+
 void trp_jobs_take_end(trp_jobs *jobs, trp_entry *job, const trp_job_end *end)
 {
     trp_row *row = &job->row;
@@ -81,8 +90,7 @@ void trp_jobs_take_end(trp_jobs *jobs, trp_entry *job, const trp_job_end *end)
     row->stopped = end->stopped;
     row->reports = end->reports;
     row->ended_at = end->ended_at > 0 ? end->ended_at : jobs->unix_s;
-    if (end->restarts > row->restarts)
-        row->restarts = end->restarts;
+    take_restarts(row, end->restarts);
     if (trp_row_set(&row->error, end->error) != TROUPE_OK)
         trp_say("no memory for why job %" PRId64 " has failed", row->id);
     trp_jobs_unqueue(jobs, job);
@@ -116,7 +124,7 @@ static void end(trp_jobs *jobs, trp_entry *job, int status, bool stopped, const 
                        .error = error,
                        .stopped = stopped,
                        .reports = job->reports,
-                       .restarts = job->row.restarts,
+                       .restarts = job->row.counted + job->row.restarts,
                        .ended_at = jobs->unix_s};
     TRP_FAULT("before end");
     troupe_status done = trp_fence_end(job->folder, &end);
@@ -323,7 +331,8 @@ static void make_order(trp_jobs *jobs, const trp_entry *job, trp_wire_order *ord
         .elapsed_s = row->elapsed_s,
         .restarts_left = row->need.restarts == TROUPE_FOREVER ? TROUPE_FOREVER
                          : left > 0                           ? left
-                                                              : 0};
+                                                              : 0,
+        .restarts_before = row->counted + row->restarts};
 }
 
 // What the grant has of resources that have names only, as "license=2".
@@ -696,10 +705,8 @@ void trp_jobs_progress(trp_jobs *jobs, trp_entry *job, const trp_wire_progress *
         trp_jobs_soil(jobs, job);
     }
     job->ranks = progress->ranks;
-    if (progress->restarts > row->restarts) {
-        row->restarts = progress->restarts;
+    if (take_restarts(row, progress->restarts))
         trp_jobs_soil(jobs, job);
-    }
     if (trp_row_set(&job->refused, progress->refused) != TROUPE_OK)
         trp_say("no memory for what a runner says");
     trp_jobs_touch(jobs, job);

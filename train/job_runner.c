@@ -78,6 +78,7 @@ static void write_end(const trp_job_mode *mode, trp_job_end *end)
 {
     enum { TRIES = 10 };
     end->attempt = mode->attempt;
+    end->restarts += mode->order.restarts_before;
     end->ended_at = unix_time();
     for (int i = 0; i < TRIES; i++) {
         if (trp_job_end_write(mode->folder, end) == TROUPE_OK)
@@ -138,7 +139,7 @@ static void take_progress(void *user, const trp_state_change *what, trp_lines li
     pthread_mutex_lock(&runner.lock);
     runner.now.state = wire_state(what->state);
     runner.now.ranks = what->ranks;
-    runner.now.restarts = what->restarts;
+    runner.now.restarts = runner.mode->order.restarts_before + what->restarts;
     pthread_mutex_unlock(&runner.lock);
     wake();
 }

@@ -162,7 +162,9 @@ TROUPE_STRUCT(trp_wire_order, (int64_t, job), (int, attempt), (troupe_text, subm
               (double, gpus), (troupe_text, gpu_ids), // As of CUDA_VISIBLE_DEVICES.
               (uint64_t, memory_bytes), (troupe_text, resources),
               (int, restarts_left), // Of `.restarts`, for the runner itself; -1: always.
-              (double, elapsed_s),  // That earlier attempts took, of the time limit.
+              (int,
+               restarts_before),   // That the job has used before: progress and `end` begin there.
+              (double, elapsed_s), // That earlier attempts took, of the time limit.
               (trp_wire_wishes, wishes));
 
 TROUPE_STRUCT(trp_wire_stop, (bool, jobs)); // They are killed first.

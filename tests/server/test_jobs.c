@@ -138,6 +138,7 @@ static void test_lost_attempts_are_counted(void **state)
     assert_int_equal(it.launches, 2);
     assert_int_equal(job->row.attempt, 2);
     assert_int_equal(it.order.restarts_left, 0);
+    assert_int_equal(it.order.restarts_before, 1);
     assert_int_equal(shop_greet(&it, job), TROUPE_OK);
     shop_die(&it, job);
     shop_turn(&it);
@@ -145,6 +146,36 @@ static void test_lost_attempts_are_counted(void **state)
     assert_int_equal(job->row.state, TRP_JOB_ENDED);
     assert_int_equal(job->row.status, TROUPE_PEER_LOST);
     assert_non_null(strstr(job->row.error, "signal 9"));
+    // Its folder says how many there were, as the books do.
+    trp_arena arena = {0};
+    trp_job_end end;
+    assert_int_equal(trp_job_end_read(job->folder, &arena, &end), TROUPE_OK);
+    assert_int_equal(end.restarts, 1);
+    assert_int_equal(job->row.counted + job->row.restarts, 1);
+    trp_arena_clear(&arena);
+    shop_close(&it);
+}
+
+// Those of ranks, which a runner says of all attempts, and lost attempts are one number.
+static void test_restarts_of_each_attempt_are_added_up(void **state)
+{
+    shop it;
+    trp_entry *job;
+    (void)state;
+    shop_open(&it, 1);
+    assert_int_equal(shop_submit(&it, &job, .submission = "a", .restarts = 5), TROUPE_OK);
+    for (int lost = 0; lost < 2; lost++) {
+        shop_turn(&it);
+        assert_int_equal(it.order.restarts_before, 2 * lost);
+        assert_int_equal(it.order.restarts_left, 5 - 2 * lost);
+        assert_int_equal(shop_greet(&it, job), TROUPE_OK);
+        trp_wire_progress progress = {TRP_JOB_RUNNING, 1, 7, 2 * lost + 1, 0, NULL};
+        trp_jobs_progress(it.jobs, job, &progress);
+        shop_die(&it, job);
+    }
+    shop_turn(&it);
+    assert_int_equal(it.order.restarts_before, 4);
+    assert_int_equal(it.order.restarts_left, 1);
     shop_close(&it);
 }
 
@@ -858,6 +889,7 @@ int main(void)
         cmocka_unit_test(test_a_submission_counts_once),
         cmocka_unit_test(test_two_jobs_never_have_one_folder),
         cmocka_unit_test(test_lost_attempts_are_counted),
+        cmocka_unit_test(test_restarts_of_each_attempt_are_added_up),
         cmocka_unit_test(test_a_restart_of_the_server_costs_no_attempt),
         cmocka_unit_test(test_an_attempt_that_never_began_is_not_counted),
         cmocka_unit_test(test_an_attempt_that_cannot_begin_now_is_tried_again),
