@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <troupe.h>
@@ -129,24 +130,39 @@ static void connect_first(void)
 
 // ---- The server
 
-static void run_tool(const char *arguments)
+static bool run_tool(const char *arguments)
 {
     char command[1200];
-    snprintf(command, sizeof command, "'%s' server %s >&2", getenv("TROUPE_COMMAND"), arguments);
-    if (system(command) != 0) // NOLINT(cert-env33-c)
-        bench_die("server: \"%s\" failed", command);
+    snprintf(command, sizeof command, "'%s' server %s >/dev/null", getenv("TROUPE_COMMAND"),
+             arguments);
+    return system(command) == 0; // NOLINT(cert-env33-c)
 }
 
+// It ends with this process, however that ends.
 static void start_server(void)
 {
-    run_tool("start --cpus 2 --no-gateway");
+    const char *tool = getenv("TROUPE_COMMAND");
+    pid_t parent = getpid(), server = fork();
+    if (server == 0) {
+        int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() == parent && dup2(null, STDOUT_FILENO) >= 0 && dup2(null, STDERR_FILENO) >= 0)
+            execl(tool, tool, "server", "start", "--foreground", "--cpus", "2", "--no-gateway",
+                  NULL);
+        _exit(EXIT_FAILURE);
+    }
+    int64_t end = bench_now_ns() + WAIT_MS * 1000000LL;
+    while (!run_tool("status 2>/dev/null"))
+        if (server < 0 || waitpid(server, NULL, WNOHANG) == server || bench_now_ns() > end)
+            bench_die("server: no server can be started in %s", getenv("TROUPE_STATE"));
     if (mkdir(programs, 0700) != 0)
         bench_die("server: cannot make %s", programs);
 }
 
 static void stop_server(void)
 {
-    run_tool("stop --jobs");
+    if (!run_tool("stop --jobs"))
+        bench_die("server: the server cannot be stopped");
     bench_remove(getenv("TROUPE_STATE"));
     bench_remove(runs);
     bench_remove(programs);
