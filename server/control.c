@@ -13,6 +13,7 @@
 #include <server/program.h>
 #include <server/say.h>
 #include <server/server.h>
+#include <server/track.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ typedef struct settings {
     trp_server_how how;
     trp_path folder; // Of its state.
     trp_wire_gc gc;
+    const char *webhook, *mlflow, *experiment;
     bool foreground, json, jobs, no_gateway;
 } settings;
 
@@ -46,6 +48,9 @@ static void usage(FILE *out)
             "  --resources TEXT   other resources, as license=2\n"
             "  --clients N        connections that it has at a time (default 1024)\n"
             "  --no-gateway       without the gateway, by which it is reached over HTTP\n"
+            "  --webhook URL      told of each job that ends, from now on; none: nobody is\n"
+            "  --mlflow URL       MLflow tracking server that gets each run; none: it does not\n"
+            "  --experiment NAME  its experiment (default: the trainer's name)\n"
             "stop: ends it; jobs go on\n"
             "  --jobs             kills all jobs first\n"
             "status: says whether it runs, and what it has\n"
@@ -100,6 +105,15 @@ static bool read_option(settings *it, int option)
         return true;
     case 'G':
         it->no_gateway = true;
+        return true;
+    case 'w':
+        it->webhook = optarg;
+        return true;
+    case 'M':
+        it->mlflow = optarg;
+        return true;
+    case 'e':
+        it->experiment = optarg;
         return true;
     case 'J':
         it->jobs = true;
@@ -298,6 +312,11 @@ static int start(settings *it)
     }
     it->how.folder = it->folder.text;
     it->how.gateway = !it->no_gateway;
+    // Kept: a server that is started by a program has them too. One that runs reads them anew.
+    if (trp_track_change(it->folder.text, it->webhook, it->mlflow, it->experiment) != TROUPE_OK) {
+        fprintf(stderr, "troupe server: %s\n", troupe_last_error()->text);
+        return PROGRAM_FAILED;
+    }
     if (it->foreground)
         return run_server(it, -1);
     if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -426,15 +445,25 @@ static int clean(settings *it)
 
 int program_server(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"foreground", no_argument, NULL, 'f'},    {"auto", no_argument, NULL, 'a'},
-        {"cpus", required_argument, NULL, 'c'},    {"gpus", required_argument, NULL, 'g'},
-        {"memory", required_argument, NULL, 'm'},  {"resources", required_argument, NULL, 'r'},
-        {"clients", required_argument, NULL, 'n'}, {"no-gateway", no_argument, NULL, 'G'},
-        {"jobs", no_argument, NULL, 'J'},          {"json", no_argument, NULL, 'j'},
-        {"keep", required_argument, NULL, 'k'},    {"older", required_argument, NULL, 'o'},
-        {"bytes", required_argument, NULL, 'b'},   {"keys", no_argument, NULL, 'K'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"foreground", no_argument, NULL, 'f'},
+                                            {"auto", no_argument, NULL, 'a'},
+                                            {"cpus", required_argument, NULL, 'c'},
+                                            {"gpus", required_argument, NULL, 'g'},
+                                            {"memory", required_argument, NULL, 'm'},
+                                            {"resources", required_argument, NULL, 'r'},
+                                            {"clients", required_argument, NULL, 'n'},
+                                            {"no-gateway", no_argument, NULL, 'G'},
+                                            {"jobs", no_argument, NULL, 'J'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"keep", required_argument, NULL, 'k'},
+                                            {"older", required_argument, NULL, 'o'},
+                                            {"bytes", required_argument, NULL, 'b'},
+                                            {"keys", no_argument, NULL, 'K'},
+                                            {"webhook", required_argument, NULL, 'w'},
+                                            {"mlflow", required_argument, NULL, 'M'},
+                                            {"experiment", required_argument, NULL, 'e'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     static const struct {
         const char *name;
         int (*run)(settings *it);

@@ -4,14 +4,13 @@
 
 #ifdef TROUPE_HTTP
 #include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <runtime/base/arena.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <server/child.h>
 #include <server/gateway.h>
 #include <server/gateway_internal.h>
 #include <signal.h>
@@ -82,26 +81,6 @@ static int read_options(int argc, char **argv, options *how)
 }
 
 // ---- start
-
-// One a state folder: a record lock for life, whose holder anyone can ask for.
-static troupe_status lock(const char *state, int *held)
-{
-    trp_path path;
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    TROUPE_TRY(trp_path_make(&path, "%s/gateway.lock", state));
-    int fd = open(path.text, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (fd < 0)
-        return trp_fail_errno(TROUPE_IO, "%s cannot be opened", path.text);
-    *held = fd; // To close any descriptor of it gives it back.
-    if (fcntl(fd, F_SETLK, &whole) == 0)
-        return TROUPE_OK;
-    int error = errno;
-    (void)close(fd);
-    errno = error;
-    if (error != EAGAIN && error != EACCES)
-        return trp_fail_errno(TROUPE_IO, "%s cannot be locked", path.text);
-    return troupe_fail(TROUPE_EXISTS, "a gateway runs in %s already", state);
-}
 
 // The port of the gateway before, so that addresses stay as they are.
 static int last_port(const char *state)
@@ -211,7 +190,7 @@ static troupe_status say_where(const options *how, gateway *self)
 static troupe_status start(const options *how, gateway *self)
 {
     TROUPE_TRY(trp_state_folder_open(&self->state));
-    TROUPE_TRY(lock(self->state.text, &self->lock));
+    TROUPE_TRY(trp_child_lock(self->state.text, "gateway", &self->lock));
     TROUPE_TRY(gateway_tokens_open(&self->tokens, self->state.text));
     TROUPE_TRY(gateway_routes_open(&self->routes, self->state.text));
     const trp_web_options web = {

@@ -1,15 +1,13 @@
 // gateway_start.c: how the gateway is started, found, ended and linked to by other processes.
 #include <server/gateway.h>
 
-#include <errno.h>
-#include <fcntl.h>
 #include <runtime/base/arena.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <server/child.h>
 #include <server/program.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,115 +16,22 @@
 #include <train/state_folder.h>
 #include <unistd.h>
 
-// ---- who it is
-
-// The process that holds the lock; 0: none does.
-static pid_t holder_of(const char *state)
-{
-    trp_path path;
-    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    if (trp_path_make(&path, "%s/gateway.lock", state) != TROUPE_OK)
-        return 0;
-    int fd = open(path.text, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    bool held = fcntl(fd, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
-    (void)close(fd);
-    return held ? whole.l_pid : 0;
-}
-
-static int open_process(pid_t process)
-{
-    return (int)syscall(SYS_pidfd_open, process, 0);
-}
-
-// The gateway and a descriptor of it; false: none runs.
-static bool find(const char *state, pid_t *process, int *end)
-{
-    *process = holder_of(state);
-    if (*process <= 0)
-        return false;
-    *end = open_process(*process);
-    if (*end < 0)
-        return false;
-    if (holder_of(state) == *process) // So it is no other process of that number.
-        return true;
-    (void)close(*end);
-    return false;
-}
-
 // ---- start and stop
 
-// As the environment is, but for the state folder. To be freed, and its first entry too.
-static char **environment_for(const char *state)
+static pid_t holder_of(const char *state)
 {
-    size_t count = 0, kept = 1;
-    while (environ[count])
-        count++;
-    char **all = (char **)trp_alloc((count + 2) * sizeof *all);
-    size_t size = strlen(state) + sizeof "TROUPE_STATE=";
-    char *folder = (char *)trp_alloc(size);
-    if (!all || !folder) {
-        trp_free(all);
-        trp_free(folder);
-        return NULL;
-    }
-    (void)snprintf(folder, size, "TROUPE_STATE=%s", state);
-    all[0] = folder;
-    for (size_t i = 0; i < count; i++)
-        if (strncmp(environ[i], "TROUPE_STATE=", 13) != 0)
-            all[kept++] = environ[i];
-    all[kept] = NULL;
-    return all;
+    return trp_child_holder(state, "gateway");
 }
 
-static int spawn(const char *program, const char *log, char **environment, pid_t *process)
+static bool find(const char *state, pid_t *process, int *end)
 {
-    char name[] = "troupe-server", command[] = "gateway";
-    char *const argv[] = {name, command, NULL};
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t how;
-    sigset_t none, all;
-    (void)sigemptyset(&none);
-    (void)sigfillset(&all);
-    (void)posix_spawn_file_actions_init(&files);
-    (void)posix_spawnattr_init(&how);
-    (void)posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    (void)posix_spawn_file_actions_addopen(&files, 1, log, O_WRONLY | O_CREAT | O_APPEND, 0600);
-    (void)posix_spawn_file_actions_adddup2(&files, 1, 2);
-    (void)posix_spawn_file_actions_addclosefrom_np(&files, 3);
-    (void)posix_spawnattr_setsigmask(&how, &none);
-    (void)posix_spawnattr_setsigdefault(&how, &all);
-    (void)posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-                                             POSIX_SPAWN_SETSIGDEF);
-    int error = posix_spawn(process, program, &files, &how, argv, environment);
-    (void)posix_spawnattr_destroy(&how);
-    (void)posix_spawn_file_actions_destroy(&files);
-    return error;
+    return trp_child_find(state, "gateway", process, end);
 }
 
 troupe_status trp_gateway_start(const char *state, const char *program, pid_t *process, int *end)
 {
-    trp_path log;
-    if (find(state, process, end))
-        return TROUPE_OK;
-    if (!program)
-        program = "/proc/self/exe";
-    TROUPE_TRY(trp_path_make(&log, "%s/gateway.log", state));
-    char **environment = environment_for(state);
-    if (!environment)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the environment of the gateway");
-    errno = spawn(program, log.text, environment, process);
-    bool started = errno == 0;
-    if (!started)
-        (void)trp_fail_errno(errno == ENOENT ? TROUPE_NOT_FOUND : TROUPE_IO,
-                             "the gateway cannot be started by %s", program);
-    trp_free(environment[0]);
-    trp_free(environment);
-    if (!started)
-        return troupe_last_error()->status;
-    *end = open_process(*process);
-    return *end >= 0 ? TROUPE_OK : trp_fail_errno(TROUPE_IO, "the gateway cannot be watched");
+    return find(state, process, end) ? TROUPE_OK
+                                     : trp_child_start(state, program, "gateway", process, end);
 }
 
 static troupe_status no_gateway(const char *state)

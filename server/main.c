@@ -11,6 +11,7 @@ typedef struct command {
 static const command commands[] = {
     {"gateway", program_gateway}, {"jobs", program_jobs},     {"logs", program_logs},
     {"modify", program_modify},   {"server", program_server}, {"stop", program_stop},
+    {"track", program_track},
 };
 enum { COUNT = sizeof commands / sizeof *commands };
 

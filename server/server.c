@@ -163,6 +163,7 @@ static void close_all(trp_server *server)
         if (files[i] >= 0)
             close(files[i]);
     trp_server_gateway_close(server);
+    trp_server_track_close(server);
     trp_free(server->owed);
     (void)sigprocmask(SIG_SETMASK, &server->mask, NULL);
 }
@@ -200,6 +201,9 @@ static void take(trp_server *server, const struct epoll_event *event)
         break;
     case TRP_SOURCE_GATEWAY:
         trp_server_gateway_ready(server);
+        break;
+    case TRP_SOURCE_TRACK:
+        trp_server_track_ready(server);
         break;
     }
 }
@@ -250,6 +254,7 @@ static int wait_ms(trp_server *server)
     set_calendar(server, at);
     due = end < due ? end : due;
     due = gateway < due ? gateway : due;
+    due = trp_server_track_due(server) < due ? trp_server_track_due(server) : due;
     if (server->any_more || due <= now_ms)
         return 0;
     return due - now_ms < 3600000 ? (int)(due - now_ms) : due == INT64_MAX ? -1 : 3600000;
@@ -286,6 +291,7 @@ static troupe_status turn(trp_server *server)
     trp_client_free_dead(server);
     trp_server_free_dead_processes(server);
     trp_server_gateway_turn(server);
+    trp_server_track_turn(server);
     return TROUPE_OK;
 }
 
@@ -310,6 +316,7 @@ troupe_status trp_server_run(const trp_server_how *how)
                          .signals.fd = -1,
                          .calendar.fd = -1,
                          .gateway.fd = -1,
+                         .track.fd = -1,
                          .started_at = unix_time()};
     (void)umask(0077);
     troupe_status status = open_all(&server);
@@ -317,10 +324,12 @@ troupe_status trp_server_run(const trp_server_how *how)
         if (how->ready != NULL)
             how->ready(how->user);
         trp_server_gateway_turn(&server);
+        trp_server_track_begin(&server);
         while (status == TROUPE_OK && !is_to_end(&server))
             status = turn(&server);
         say_farewell(&server);
         trp_server_gateway_end(&server);
+        trp_server_track_end(&server);
     }
     troupe_error kept;
     trp_error_hold(&kept);

@@ -167,6 +167,7 @@ static void changed(void *user, trp_entry *job)
 {
     trp_server *server = (trp_server *)user;
     trp_job_link *link = (trp_job_link *)job->user;
+    trp_server_track_changed(server, job->row.state);
     if (link == NULL)
         return;
     if (link->runner != NULL)

@@ -23,6 +23,7 @@ typedef enum trp_source_kind {
     TRP_SOURCE_CLIENT,
     TRP_SOURCE_PROCESS,
     TRP_SOURCE_GATEWAY,
+    TRP_SOURCE_TRACK,
 } trp_source_kind;
 
 // What epoll tells of.
@@ -95,6 +96,11 @@ typedef struct trp_server {
     pid_t gateway_process;
     int64_t gateway_at_ms; // and it is to be started then; else when it was.
     int gateway_pause_ms;  // Before the last start.
+    trp_source track;      // Who sends to trackers, a pidfd; -1: none runs,
+    pid_t track_process;
+    bool track_wanted;   // and there may be something to send,
+    int64_t track_at_ms; // not before that.
+    int track_pause_ms;
     trp_client *clients;
     int client_count;
     trp_process *dead_processes;
@@ -123,6 +129,18 @@ void trp_server_gateway_ready(trp_server *server);
 void trp_server_gateway_close(trp_server *server);
 // Asks it to end.
 void trp_server_gateway_end(trp_server *server);
+
+// ---- server_track.c: who sends to trackers (docs/internals/server/trackers.md)
+
+// A job has changed, and its state is that.
+void trp_server_track_changed(trp_server *server, int state);
+// Starts it where there is something to send, or may be since an earlier server.
+void trp_server_track_begin(trp_server *server);
+void trp_server_track_turn(trp_server *server);
+int64_t trp_server_track_due(const trp_server *server);
+void trp_server_track_ready(trp_server *server);
+void trp_server_track_close(trp_server *server);
+void trp_server_track_end(trp_server *server);
 
 // ---- server_clients.c
 

@@ -6,6 +6,7 @@
 #include <server/gateway.h>
 #include <server/say.h>
 #include <server/server_internal.h>
+#include <server/track.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -93,6 +94,8 @@ static void submit(trp_server *server, trp_client *client, const trp_wire_frame 
     troupe_status status = server->stopping
                                ? troupe_fail(TROUPE_STOPPED, "the train server is being stopped")
                                : trp_jobs_submit(server->jobs, what, &job);
+    if (status == TROUPE_OK && what->metadata != NULL && strstr(what->metadata, "\"webhook\""))
+        trp_track_note_own(server->how->folder);
     (void)owe_outcome(server, client, frame, TRP_WIRE_JOB, status, job);
 }
 
