@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <runtime/base/error.h>
+#include <runtime/base/fault.h>
 #include <runtime/base/memory.h>
+#include <server/fence.h>
 #include <server/launcher.h>
 #include <server/say.h>
 #include <server/server_internal.h>
@@ -60,12 +62,17 @@ static troupe_status launch(void *user, trp_entry *job, const trp_wire_launch *h
     return status;
 }
 
+// Of the holder of the lock: it is asked for again, since that may have ended, and another process
+// have its number.
 static bool watch(void *user, trp_entry *job, pid_t process)
 {
+    trp_fence found;
+    TRP_FAULT("before watch");
     int pidfd = pidfd_open(process, 0);
     if (pidfd < 0)
         return false;
-    if (watch_process((trp_server *)user, job, process, pidfd, false) == TROUPE_OK)
+    if (trp_fence_look(job->folder, &found) == TROUPE_OK && found.runner == process &&
+        watch_process((trp_server *)user, job, process, pidfd, false) == TROUPE_OK)
         return true;
     close(pidfd);
     return false;
