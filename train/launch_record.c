@@ -101,14 +101,20 @@ static troupe_status check_executable(void)
     return TROUPE_OK;
 }
 
-troupe_status trp_launch_record_check(const void *trainer, const char *name)
+troupe_status trp_launch_record_check_rights(void)
 {
-    Dl_info about;
-    struct link_map *object = NULL;
     if (getauxval(AT_SECURE) != 0)
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "this program has rights that its user has not (AT_SECURE), and a train "
                            "server would start it without them");
+    return TROUPE_OK;
+}
+
+troupe_status trp_launch_record_check(const void *trainer, const char *name)
+{
+    Dl_info about;
+    struct link_map *object = NULL;
+    TROUPE_TRY(trp_launch_record_check_rights());
     if (dladdr1(trainer, &about, (void **)&object, RTLD_DL_LINKMAP) == 0 || object == NULL)
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "trainer '%s' is no part of a file that is mapped: a train server could "

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <train/launch_record.h>
 #include <train/server_choice.h>
 #include <train/state_folder.h>
 #include <unistd.h>
@@ -41,8 +42,10 @@ troupe_status trp_server_choose(troupe_server_choice given, trp_server_use *use,
 {
     folder->text[0] = '\0';
     *use = given == TROUPE_SERVER_AUTO ? TRP_SERVER_START : TRP_SERVER_NOT;
-    if (given == TROUPE_SERVER_AUTO)
+    if (given == TROUPE_SERVER_AUTO) {
+        TROUPE_TRY(trp_launch_record_check_rights()); // It does not believe its environment.
         return trp_state_folder_find(folder);
+    }
     if (given == TROUPE_SERVER_NONE)
         return TROUPE_OK;
     troupe_status status = choose_by_environment(use, folder);
