@@ -881,6 +881,33 @@ static void test_a_full_disk_refuses_submissions_alone(void **state)
     free(jobs);
 }
 
+// All that ran is lost, and nobody's fault.
+static void test_a_boot_costs_no_attempt(void **state)
+{
+    shop it;
+    trp_entry *job;
+    (void)state;
+    shop_open(&it, 1);
+    assert_int_equal(shop_submit(&it, &job, .submission = "a", .restarts = 1), TROUPE_OK);
+    shop_turn(&it);
+    assert_int_equal(shop_greet(&it, job), TROUPE_OK);
+    shop_turn(&it);
+    pid_t process = job->process;
+    trp_jobs_close(it.jobs);
+    assert_int_equal(kill(process, SIGKILL), 0);
+    assert_int_equal(waitpid(process, NULL, 0), process);
+    (void)ask_books(&it, "UPDATE attempts SET boot_id = 'an earlier one'");
+    assert_int_equal(shop_try_open(&it), TROUPE_OK);
+    shop_turn(&it);
+    shop_turn(&it);
+    job = shop_job(&it, "a");
+    assert_int_equal(job->row.attempt, 2);
+    assert_int_equal(it.launches, 2);
+    assert_int_equal(it.order.restarts_left, 1);
+    assert_int_equal(it.order.restarts_before, 0);
+    shop_close(&it);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -891,6 +918,7 @@ int main(void)
         cmocka_unit_test(test_lost_attempts_are_counted),
         cmocka_unit_test(test_restarts_of_each_attempt_are_added_up),
         cmocka_unit_test(test_a_restart_of_the_server_costs_no_attempt),
+        cmocka_unit_test(test_a_boot_costs_no_attempt),
         cmocka_unit_test(test_an_attempt_that_never_began_is_not_counted),
         cmocka_unit_test(test_an_attempt_that_cannot_begin_now_is_tried_again),
         cmocka_unit_test(test_a_resource_that_is_gone_is_no_reason_not_to_start),
