@@ -306,6 +306,8 @@ void web_job_write(web_call *call, const web_job *job, const web_run *run)
                                                 : 1);
     if (told == NULL && file->cpus_per_rank > 0)
         web_number(out, "cpus", file->cpus_per_rank * (file->ranks > 0 ? file->ranks : 1));
+    if (told == NULL && file->gpus_per_rank > 0)
+        web_number(out, "gpus", file->gpus_per_rank * (file->ranks > 0 ? file->ranks : 1));
     if (file->memory_per_rank_bytes > 0)
         web_number(out, "memory_per_rank_bytes", file->memory_per_rank_bytes);
     if (file->time_limit_s > 0)

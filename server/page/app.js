@@ -1,6 +1,6 @@
 // app.js: the frame: which view is shown, by the address behind "#"; asks for its data once a second
 // while the page is visible; theme, dialogs, and what is read out to those who do not see it.
-import { h, morph, get, number, Failure } from '/dom.js';
+import { h, morph, get, number, plural, Failure } from '/dom.js';
 import { JobsView, RunsView } from '/jobs.js';
 import { JobView } from '/job.js';
 import { TimelineView } from '/timeline.js';
@@ -101,7 +101,7 @@ async function drawServer() {
     const server = await get('/server');
     if (server.alive) {
       dot = 'ok';
-      text = `Server up, ${number(server.cpus - server.cpus_free)} of ${number(server.cpus)} CPUs`;
+      text = `Server up, ${number(server.cpus - server.cpus_free)} of ${number(server.cpus)} CPUs${server.gpus > 0 ? `, ${number(server.gpus - server.gpus_free)} of ${plural(server.gpus, 'GPU')}` : ''}`;
     }
     title = server.alive ? `process ${server.pid}, ${server.folder}` : server.why || '';
   } catch (error) {

@@ -90,8 +90,10 @@ class Drawing {
     if (width < 60 || !this.data) return;
     this.width = width;
     const svg = this.draw(width, this.height);
+    const link = this.svg && this.svg.contains(document.activeElement) && document.activeElement.getAttribute('href');
     if (this.svg) this.svg.replaceWith(svg); else this.plot.prepend(svg);
     this.svg = svg;
+    if (link) [...svg.querySelectorAll('a')].find((it) => it.getAttribute('href') === link)?.focus({ preventScroll: true });
     if (this.at !== null) this.show(this.at);
   }
 
@@ -331,12 +333,12 @@ export class Bars extends Drawing {
   }
 
   draw(width, height) {
-    const data = this.data, left = width < 520 ? 92 : 168, right = width - RIGHT, bottom = height - BOTTOM;
+    const data = this.data, left = width < 520 ? 98 : 174, right = width - RIGHT, bottom = height - BOTTOM;
     const span = data.to - data.from, x = (at) => left + Math.max(0, Math.min(1, (at - data.from) / span)) * (right - left);
     this.places = data.rows.map((_, i) => i);
     this.left = left;
     const lines = AXES.clock.ticks(data.from, data.to, Math.max(2, Math.floor((right - left) / 82)));
-    const name = (text) => { const most = left < 100 ? 11 : 22; return text.length > most ? text.slice(0, most - 1) + '\u2026' : text; };
+    const name = (text) => { const most = left < 100 ? 12 : 22; return text.length > most ? text.slice(0, most - 1) + '\u2026' : text; };
     return s('svg', { width, height, viewBox: `0 0 ${width} ${height}` },
       lines.map((at) => [s('line', { class: 'gridline', x1: x(at), x2: x(at), y1: TOP, y2: bottom }),
         s('text', { x: x(at), y: bottom + 17, 'text-anchor': 'middle' }, clock(at, span))]),
@@ -344,8 +346,11 @@ export class Bars extends Drawing {
         const y = TOP + i * 30 + 5, tall = 19;
         const group = s('g', { class: `row ${row.kind}`, 'data-row': i });
         const link = s('a', { href: `#/jobs/${row.id}`, 'aria-label': `${row.name}, ${row.state}` },
-          s('text', { class: 'label', x: left - 10, y: y + 14, 'text-anchor': 'end' }, name(row.name)));
+          s('text', { class: 'label', x: left - 16, y: y + 14, 'text-anchor': 'end' }, name(row.name)));
         group.append(link);
+        if (row.swatch) group.append(s('rect', { class: `fill ${row.swatch}`, x: left - 11, y: y + 7, width: 6, height: 6, rx: 1.5 }));
+        const word = x(row.end) + 70 < right ? { x: x(row.end) + 6 } : { x: x(row.wait || row.start || row.end) - 6, 'text-anchor': 'end' };
+        group.append(s('text', { ...word, y: y + 14 }, row.state));
         const begin = row.start || row.end;
         if (row.wait && begin > row.wait && x(begin) - x(row.wait) > 1)
           group.append(s('rect', { class: 'bar-wait', x: x(row.wait), y: y + 6, width: x(begin) - x(row.wait), height: 7, rx: 3.5 }));
@@ -362,8 +367,22 @@ export class Bars extends Drawing {
           });
           group.append(s('path', { class: 'bar-used', d: path }));
         }
+        if (usage && usage.gpus && row.gpus > 0) group.append(...this.strip(row, x, y + tall + 2));
         return group;
       }), this.cursor = s('g', { class: 'cursor' }));
+  }
+
+  // Below the bar: how busy the job's GPUs were.
+  strip(row, x, y) {
+    const usage = row.usage, tall = 6;
+    let path = '';
+    usage.gpus.forEach((busy, k) => {
+      const a = usage.from + k * usage.width_s, b = Math.min(a + usage.width_s, row.end);
+      if (busy === null || b <= this.data.from || a > row.end) return;
+      path += `M${x(a).toFixed(1)},${y + tall}V${(y + tall - Math.min(1, busy / row.gpus) * tall).toFixed(1)}H${x(b).toFixed(1)}V${y + tall}Z`;
+    });
+    return [s('rect', { class: 'bar-run', x: x(row.start), y, width: Math.max(3, x(row.end) - x(row.start)), height: tall, rx: 1.5 }),
+      s('path', { class: 'bar-used', d: path })];
   }
 
   point() { /* Rows are pointed at by their height. */ }
@@ -374,15 +393,28 @@ export class Bars extends Drawing {
 
   show() { /* See pointed. */ }
 
+  // As by the pointer, for who comes to a job's link by the keyboard.
+  focused(event) {
+    const row = event.target.closest('[data-row]');
+    if (row) this.showRow(Number(row.dataset.row), this.width / 2);
+  }
+
   pointed(event) {
-    const box = this.plot.getBoundingClientRect(), i = Math.floor((event.clientY - box.top - TOP) / 30), row = this.data && this.data.rows[i];
+    const box = this.plot.getBoundingClientRect();
+    this.showRow(Math.floor((event.clientY - box.top - TOP) / 30), event.clientX - box.left);
+  }
+
+  showRow(i, x) {
+    const row = this.data && this.data.rows[i];
     if (!row) { this.leave(); return; }
     const lines = [h('div', null, row.name, h('b', null, row.state))];
     if (row.start && row.wait) lines.push(h('div', null, 'waited', h('b', null, duration(row.start - row.wait))));
     if (row.start) lines.push(h('div', null, 'ran', h('b', null, duration(row.end - row.start))));
     if (row.cpus) lines.push(h('div', null, 'CPUs', h('b', null, number(row.cpus))));
     if (row.used !== undefined) lines.push(h('div', null, 'used of them', h('b', null, `${Math.round(row.used * 100)} %`)));
-    this.placeTip(event.clientX - box.left, TOP + i * 30 + 6, lines);
+    if (row.gpus) lines.push(h('div', null, 'GPUs', h('b', null, number(row.gpus))));
+    if (row.gpus_used !== undefined) lines.push(h('div', null, 'busy of them', h('b', null, `${Math.round(row.gpus_used * 100)} %`)));
+    this.placeTip(x, TOP + i * 30 + 6, lines);
   }
 }
 
@@ -445,5 +477,9 @@ export class Parallel extends Drawing {
 for (const kind of [Bars, Parallel])
   kind.prototype.listen = function () {
     this.plot.addEventListener('pointermove', (event) => this.pointed(event));
+    if (this.focused) {
+      this.plot.addEventListener('focusin', (event) => this.focused(event));
+      this.plot.addEventListener('focusout', () => this.leave());
+    }
     return this;
   };

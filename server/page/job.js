@@ -1,5 +1,5 @@
 // job.js: one job, or one run: live curves, what its ranks use, output, and all that happened.
-import { h, get, post, badge, number, bytes, ago, duration, table, pairs, facts, part, choice, plain, part_of, Failure, numberOf } from '/dom.js';
+import { h, get, post, badge, number, bytes, ago, duration, table, pairs, facts, part, choice, plain, part_of, plural, Failure, numberOf } from '/dom.js';
 import { Lines } from '/charts.js';
 import { stateOf, ranFor } from '/jobs.js';
 import { app } from '/app.js';
@@ -146,18 +146,46 @@ export class JobView {
     h('div', { class: 'grid' }, curves.metrics.map((metric) => h('div', { 'data-key': `metric ${metric.name}`, 'data-own': `metric ${metric.name}`, 'data-slot': `metric ${metric.name}` }))));
   }
 
+  // The value of now, or of a job that has ended the mean over its time.
+  shown(values) {
+    if (!this.ended()) return values.findLast((value) => value !== null) || 0;
+    const known = values.filter((value) => value !== null);
+    return known.length ? known.reduce((x, y) => x + y, 0) / known.length : 0;
+  }
+
+  // GPU by GPU, as processes are shown.
+  renderGpus() {
+    const usage = this.usage, gpus = usage && usage.gpus || [];
+    if (gpus.length === 0)
+      return this.job.gpus > 0 && usage && usage.ranks.length > 0 && !usage.gpus
+        ? part('What its GPUs do', '', h('p', { class: 'soft' }, 'This is not measured yet. If it stays so, the output of the runner says why.')) : '';
+    const lines = (values) => gpus.slice(0, 16).map((it, i) => ({ name: `GPU ${it.gpu}`, kind: `k${i % 8}`, slots: slotsOf(usage, it[values]) }));
+    const last = (values) => gpus.reduce((sum, it) => sum + this.shown(it[values]), 0), then = this.ended() ? ' on average' : '';
+    const total = gpus.reduce((sum, it) => sum + (it.total_bytes || 0), 0);
+    this.chart('gpus', () => new Lines(180)).update({
+      title: 'GPUs busy', value: `${number(last('busy'), 3)} of ${number(gpus.length)}${then}`, axis: 'clock', low0: true, stacked: true,
+      limit: gpus.length, series: lines('busy'), about: `${plural(gpus.length, 'GPU')} over time`, format: (value) => number(value, 3),
+    });
+    this.chart('gpu_memory', () => new Lines(180)).update({
+      title: 'GPU memory', value: bytes(last('memory_bytes')) + (total ? ` of ${bytes(total)}` : '') + then, axis: 'clock', low0: true, stacked: true,
+      limit: total || undefined, series: lines('memory_bytes'), about: `of ${plural(gpus.length, 'GPU')} over time`, bytes: true, format: (value) => bytes(value),
+    });
+    const legend = h('ul', { class: 'legend' }, lines('busy').map((it, i) => h('li', null, h('span', { class: `swatch ${it.kind}` }), `${it.name} ${gpus[i].name || ''}`)));
+    return part('What its GPUs do', legend, h('div', { class: 'two' }, ['gpus', 'gpu_memory'].map((name) => h('div', { 'data-key': name, 'data-own': name, 'data-slot': name }))));
+  }
+
   renderUsage() {
     const usage = this.usage;
     if (!usage || usage.ranks.length === 0) return '';
     const lines = (values) => usage.ranks.slice(0, 16).map((it, i) => ({ name: it.rank < 0 ? 'runner' : `rank ${it.rank}`, kind: `k${i % 8}`, slots: slotsOf(usage, it[values]) }));
-    const last = (values) => usage.ranks.reduce((sum, it) => sum + (it[values].findLast((value) => value !== null) || 0), 0);
+    const last = (values) => usage.ranks.reduce((sum, it) => sum + this.shown(it[values]), 0), then = this.ended() ? ' on average' : '';
     this.chart('cpus', () => new Lines(180)).update({
-      title: 'CPUs in use', value: number(last('cpus'), 3), axis: 'clock', low0: true, stacked: true,
-      limit: this.job.cpus, series: lines('cpus'), about: `by ${usage.ranks.length} processes over time`, format: (value) => number(value, 3),
+      title: 'CPUs in use', value: number(last('cpus'), 3) + then, axis: 'clock', low0: true, stacked: true,
+      limit: this.job.cpus, series: lines('cpus'), about: `by ${plural(usage.ranks.length, 'process', 'processes')} over time`, format: (value) => number(value, 3),
     });
     this.chart('memory', () => new Lines(180)).update({
-      title: 'Memory', value: bytes(last('memory_bytes')), axis: 'clock', low0: true, stacked: true, series: lines('memory_bytes'),
-      about: `by ${usage.ranks.length} processes over time`, bytes: true, format: (value) => bytes(value),
+      title: 'Memory', value: bytes(last('memory_bytes')) + then, axis: 'clock', low0: true, stacked: true, series: lines('memory_bytes'),
+      about: `by ${plural(usage.ranks.length, 'process', 'processes')} over time`, bytes: true, format: (value) => bytes(value),
     });
     const legend = h('ul', { class: 'legend' }, lines('cpus').map((it) => h('li', null, h('span', { class: `swatch ${it.kind}` }), it.name)));
     return part('What it uses', legend, h('div', { class: 'two' }, ['cpus', 'memory'].map((name) => h('div', { 'data-key': name, 'data-own': name, 'data-slot': name }))));
@@ -229,7 +257,7 @@ export class JobView {
         ['Checkpoints', number(job.checkpoints || 0)],
         job.submitted_at ? ['Submitted', ago(job.submitted_at, now)] : ['Started', ago(job.started_at, now)],
       ]),
-      this.renderCurves(), this.renderUsage(), this.renderLog(), this.renderHistory(), this.renderSettings(),
+      this.renderCurves(), this.renderUsage(), this.renderGpus(), this.renderLog(), this.renderHistory(), this.renderSettings(),
     ];
   }
 

@@ -44,7 +44,7 @@ function row(kind, job, now) {
       h('div', null, badge(stateOf(job)), why ? h('div', { class: 'why small soft' }, why.length > 120 ? why.slice(0, 119) + '\u2026' : why) : ''),
       progress(job),
       curveOf(job),
-      h('div', null, number(job.ranks), job.restarts > 0 ? [h('br'), h('small', null, plural(job.restarts, 'restart'))] : ''),
+      h('div', null, number(job.ranks), job.gpus > 0 ? [h('br'), h('small', null, plural(job.gpus, 'GPU'))] : '', job.restarts > 0 ? [h('br'), h('small', null, plural(job.restarts, 'restart'))] : ''),
       h('div', null, Number.isFinite(ran) ? duration(ran) : '\u2013', h('br'), h('small', null, ago(job.started_at || job.submitted_at, now))),
     ],
   };
@@ -64,6 +64,7 @@ export class JobsView {
     this.more = [];
     this.pages = 1;
     this.seen = new Map();
+    this.others = [];
   }
 
   title() { return 'Jobs'; }
@@ -76,6 +77,10 @@ export class JobsView {
       jobs.push(...got.jobs);
       next = got.next;
       this.server = got.server;
+    }
+    if (jobs.length === 0 && this.state === '') {
+      const [sweeps, runs] = await Promise.all([get('/sweeps?limit=1'), get('/runs?limit=1')]);
+      this.others = [sweeps.sweeps.length && ['sweeps', 'sweeps'], runs.runs.length && ['runs', 'runs']].filter(Boolean);
     }
     this.jobs = jobs;
     this.next = next;
@@ -103,7 +108,8 @@ export class JobsView {
         : `${plural(active, 'job')} under way${this.server ? '' : ', as read from the folders: no train server runs'}`)),
     choice('Which jobs', 'state', FILTERS, this.state));
     if (this.jobs.length === 0 && this.state === '')
-      return [head, empty('No jobs yet', 'A program submits jobs to the train server, which runs them and keeps them, whatever becomes of the program.', 'troupe server start\ntroupe submit ./program')];
+      return [head, this.others.length ? h('div', { class: 'panel note' }, 'Programs that trained by themselves left ', this.others.map(([path, text], i) => [i ? ' and ' : '', h('a', { href: `#/${path}` }, text)]), '.') : '',
+        empty('No jobs yet', 'A program submits jobs to the train server, which runs them and keeps them, whatever becomes of the program.', 'troupe server start\ntroupe submit ./program')];
     if (this.jobs.length === 0)
       return [head, empty('None of these', 'No job is in that state now.')];
     return [head, table('Jobs', columns(), this.jobs.map((job) => row('jobs', job, now)), { header: 1, cards: true }),

@@ -1,5 +1,5 @@
 // others.js: routes of services, and the comparison of chosen runs.
-import { h, get, number, duration, table, facts, choice, empty, plain, part, part_of, numberOf } from '/dom.js';
+import { h, get, number, duration, table, facts, choice, empty, plain, part, part_of, Failure, numberOf } from '/dom.js';
 import { Lines, Histogram } from '/charts.js';
 import { stateOf } from '/jobs.js';
 import { flat } from '/job.js';
@@ -62,7 +62,10 @@ export class CompareView {
     this.runs = (await Promise.all(chosen.map(async (id) => {
       const [kind, name] = [id.slice(0, id.indexOf('/')), id.slice(id.indexOf('/') + 1)], path = `/${kind}/${part_of(name)}`;
       try {
-        const [job, curves] = await Promise.all([get(path), get(`${path}/curves?over=${this.over}`)]);
+        const [job, curves] = await Promise.all([get(path), get(`${path}/curves?over=${this.over}`).catch((error) => {
+          if (error instanceof Failure && error.status === 404) return { metrics: [] }; // It has made no report.
+          throw error;
+        })]);
         return { id, path, job, curves };
       } catch (error) {
         if (error instanceof TypeError) throw error;
@@ -97,7 +100,7 @@ export class CompareView {
     const varied = keys.filter((key) => new Set(configs.map((it) => plain(it[key]))).size > 1).slice(0, 8);
     return [head,
       table('Runs', [{ title: 'Run' }, { title: 'State' }, { title: 'Reports', kind: 'n' }, ...varied.map((title) => ({ title, kind: 'n' })), { title: h('span', { class: 'unseen' }, 'Remove') }],
-        runs.map((it, i) => ({ key: it.id, cells: [h('span', null, h('span', { class: `dot k${i % 8}`, 'aria-hidden': 'true' }), ' ', h('a', { class: 'name', href: `#${it.path}` }, it.job.name || it.id)), stateOf(it.job).toLowerCase(), number(it.job.reports),
+        runs.map((it, i) => ({ key: it.id, cells: [h('span', null, h('span', { class: `dot k${i % 8}`, 'aria-hidden': 'true' }), ' ', h('a', { class: 'name', href: `#${it.path}` }, it.job.name || it.id)), stateOf(it.job).toLowerCase(), number(it.job.reports || 0),
           ...varied.map((key) => plain(configs[i][key] ?? '\u2013')), h('button', { type: 'button', class: 'quiet', 'data-act': 'drop', 'data-id': it.id, 'aria-label': `Remove ${it.job.name}` }, 'Remove')] }))),
       part('Curves', '', h('div', { class: 'grid' }, names.map((name) => h('div', { 'data-key': `metric ${name}`, 'data-own': `metric ${name}`, 'data-slot': name }))))];
   }

@@ -112,6 +112,42 @@ def stop_a_job():
     assert not one("dialog[open]") and not one("[data-act=stop]"), "nothing is left to be stopped"
 
 
+def figure(title):
+    for it in browser.find_elements(By.CSS_SELECTOR, "figure"):
+        if it.find_element(By.TAG_NAME, "b").text == title:
+            return it
+    return None
+
+
+def look_at_gpus():
+    for view, titles in [("jobs/2", ["GPUs busy", "GPU memory"]), ("timeline", ["GPUs busy", "GPU memory in use"])]:
+        go(view)
+        for title in titles:
+            until(f"{title} of {view}", lambda: figure(title))
+        plot = figure("GPUs busy").find_element(By.CSS_SELECTOR, ".plot")
+        until("what was drawn", lambda: plot.find_elements(By.CSS_SELECTOR, "path.area"))
+        plot.send_keys(Keys.HOME)
+        until("a value by the keyboard", lambda: figure("GPUs busy").find_element(By.CSS_SELECTOR, ".tip").is_displayed())
+        plot.send_keys(Keys.ESCAPE)
+    assert "strip below" in text(".part .legend"), "what the strips are"
+    for word in ["running", "queued", "stopped", "failed", "done"]:  # Not by the colour alone.
+        until(f"the word {word}", lambda: any(it.text == word for it in browser.find_elements(By.CSS_SELECTOR, ".gantt .row > text")))
+    browser.execute_script("document.querySelector('.gantt a[href=\"#/jobs/2\"]').focus()")
+    until("a job by the keyboard", lambda: "busy of them" in text(".gantt .tip"))
+    before = one(".gantt svg").id
+    until("drawn anew", lambda: one(".gantt svg").id != before)
+    assert browser.switch_to.active_element.get_attribute("aria-label") == "transformer, failed", "the focus stays"
+    go("jobs/1")
+    until("the use of CPUs", lambda: figure("CPUs in use"))
+    assert not figure("GPUs busy"), "a job without GPUs"
+
+
+def compare():
+    go("compare")
+    until("the three that were chosen", lambda: len(browser.find_elements(By.CSS_SELECTOR, "main tbody tr")) == 3)
+    assert "queued" in text("main tbody"), "one of them has no curve yet"
+
+
 def look_at_each_view(theme, kind):
     size(kind)
     browser.execute_script("localStorage.setItem('theme', arguments[0])", theme)
@@ -145,6 +181,8 @@ try:
         look_at_lists()
         look_at_a_live_curve()
         ask_for_a_stop()
+        look_at_gpus()
+        compare()
         for theme in ["light", "dark"]:
             for kind in SIZES:
                 look_at_each_view(theme, kind)

@@ -87,6 +87,7 @@ typedef struct made_job {
     const char *config;
     int ranks;
     double submitted; // Seconds ago.
+    int gpus;         // Of each rank.
 } made_job;
 
 static inline void made_submit(const made_folders *it, const made_job *job)
@@ -96,10 +97,11 @@ static inline void made_submit(const made_folders *it, const made_job *job)
         path.text,
         "{\"version\": 1, \"id\": %d, \"name\": \"%s\", \"trainer\": \"%s\", \"program\": "
         "\"/usr/local/bin/%s\", \"arguments\": [\"%s\"], \"folder\": \"%s/%s\", \"ranks\": %d, "
-        "\"cpus_per_rank\": 1, \"memory_per_rank_bytes\": 268435456, \"priority\": 0, "
+        "\"cpus_per_rank\": 1, \"gpus_per_rank\": %d, \"memory_per_rank_bytes\": 268435456, "
+        "\"priority\": 0, "
         "\"submitted_at\": %.0f, \"config\": %s, \"metadata\": {\"by\": \"<b>me</b>\"}}",
         job->id, job->name, job->trainer, job->trainer, job->trainer, it->results, job->run,
-        job->ranks, it->now - job->submitted, job->config);
+        job->ranks, job->gpus, it->now - job->submitted, job->config);
     path = made_path("%s/jobs/%08d/log", it->state, job->id);
     made_line(path.text, "%s: reading data\n%s: 1437 rows of 64 columns", job->trainer,
               job->trainer);
@@ -262,10 +264,10 @@ static inline void made_jobs(const made_folders *it)
     static const char config[] = "{\"rate\": 0.05, \"hidden\": 128, \"fitting\": {\"epochs\": 200, "
                                  "\"batch\": 32, \"seed\": 1}}";
     const made_job jobs[] = {
-        {1, "digits", "digits", "digits", config, 2, 3300},
-        {2, "transformer", "transformer", "transformer", config, 2, 2900},
-        {3, "digits-wide", "digits", "digits_wide", config, 1, 2000},
-        {4, "transformer-long", "transformer", "transformer_long", config, 2, 30}};
+        {1, "digits", "digits", "digits", config, 2, 3300, 0},
+        {2, "transformer", "transformer", "transformer", config, 2, 2900, 1},
+        {3, "digits-wide", "digits", "digits_wide", config, 1, 2000, 0},
+        {4, "transformer-long", "transformer", "transformer_long", config, 2, 30, 0}};
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++)
         made_submit(it, &jobs[i]);
     trp_path path = made_run(it, "digits", "digits", 2, 200, config, it->now - 3290);
@@ -325,7 +327,7 @@ static inline void made_going(const made_folders *it, int id, int begun)
 {
     static const char config[] = "{\"rate\": 0.05, \"hidden\": 256, \"fitting\": {\"epochs\": 400, "
                                  "\"batch\": 64, \"seed\": 3}}";
-    made_submit(it, &(made_job){id, "digits-deep", "digits", "digits_deep", config, 2, 120});
+    made_submit(it, &(made_job){id, "digits-deep", "digits", "digits_deep", config, 2, 120, 1});
     trp_path path = made_run(it, "digits_deep", "digits", 2, 400, config, it->now - 110);
     for (int i = 1; i <= begun; i++)
         made_report(path.text, i, i * 0.9, 0.02);

@@ -346,7 +346,7 @@ static void test_usage_and_timeline(void **state)
     assert_int_equal(length_of(&got, "jobs"), 4);
     assert_true(fabs(number_at(&got, "jobs/3/usage/cpus/60") - 1.75) < 0.2);
     done(&got);
-    made_submit(&at, &(made_job){6, "old", "digits", "none", "{}", 1, 90000});
+    made_submit(&at, &(made_job){6, "old", "digits", "none", "{}", 1, 90000, 0});
     made_end(&at, 6, &(trp_job_end){.version = 1, .ended_at = at.now - 89000});
     got = get("/api/v1/timeline?hours=1");
     assert_int_equal(length_of(&got, "jobs"), 4);
@@ -627,7 +627,7 @@ static void test_a_job_is_alive_by_its_lock(void **state)
 {
     (void)state;
     int ready[2];
-    made_submit(&at, &(made_job){5, "alive", "digits", "alive", "{}", 1, 10});
+    made_submit(&at, &(made_job){5, "alive", "digits", "alive", "{}", 1, 10, 0});
     made_run(&at, "alive", "digits", 1, 0, "{}", at.now - 9);
     answer got = get("/api/v1/jobs/5");
     expect_text(&got, "state", "LOST"); // It began, and nobody runs it.
