@@ -40,7 +40,8 @@ typedef void (*trp_web_figures)(void *user, const char *route, trp_buffer *out);
 typedef struct trp_web_options {
     const char *state;   // The state folder.
     const char *models;  // The repository of models; NULL: as of troupe/repository.h.
-    const char *results; // Where runs and sweeps lie beside those of jobs; NULL: ~/troupe_results.
+    const char *results; // Where runs and sweeps lie beside those of jobs; NULL: as TROUPE_RESULTS
+                         // says, else ~/troupe_results.
     trp_web_figures figures; // NULL: none.
     void *user;
 } trp_web_options;

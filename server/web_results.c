@@ -15,9 +15,11 @@ enum { ENTRIES_MAX = 20000, NAME_BYTES = 256 };
 
 static troupe_status results_of(const trp_web *web, trp_path *folder)
 {
-    const char *home = getenv("HOME");
+    const char *home = getenv("HOME"), *usual = getenv("TROUPE_RESULTS");
     if (web->results != NULL)
         return trp_path_make(folder, "%s", web->results);
+    if (usual != NULL && usual[0] == '/')
+        return trp_path_make(folder, "%s", usual);
     if (home == NULL || home[0] != '/')
         return troupe_fail(TROUPE_NOT_FOUND, "HOME names no folder that results could be in");
     return trp_path_make(folder, "%s/troupe_results", home);

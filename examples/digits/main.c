@@ -27,7 +27,8 @@ typedef struct command {
     uint64_t seed;
     const char *storage;
     const char *network;
-    int serve_s; // How long the best network is served; -1: not.
+    int serve_s;        // How long the best network is served; -1: not.
+    const char *socket; // Where, beside HTTP; NULL: nowhere.
 } command;
 
 static const char usage[] =
@@ -41,7 +42,9 @@ static const char usage[] =
     "  --network KIND perceptron, convolution, or both: half of the trials each (default both)\n"
     "  --storage DIR  folder for runs, checkpoints and models (default runs)\n"
     "  --serve N      pushes the best network into a repository, serves it from there, asks it\n"
-    "                 for the test images, and keeps it for N seconds, for curl (default: not)\n";
+    "                 for the test images, and keeps it for N seconds, for curl (default: not)\n"
+    "  --socket FILE  serves at this unix socket, too: in `routes` of a train server's state\n"
+    "                 folder, its gateway serves what is there\n";
 
 // Reads the number given to the option `name`, which must be `low` to `high`.
 static troupe_status read_number(const char *name, const char *text, long low, long high,
@@ -73,6 +76,9 @@ static troupe_status read_option(int option, const char *name, command *cmd)
             return TROUPE_OK;
         return troupe_fail(TROUPE_INVALID,
                            "--network is '%s', must be perceptron, convolution or both", optarg);
+    case 'k':
+        cmd->socket = optarg;
+        return TROUPE_OK;
     case 't':
         TROUPE_TRY(read_number(name, optarg, 1, 10000, &number));
         cmd->trials = (int)number;
@@ -100,11 +106,17 @@ static troupe_status read_option(int option, const char *name, command *cmd)
 static troupe_status read_command(int argc, char **argv, command *cmd)
 {
     static const struct option options[] = {
-        {"data", required_argument, NULL, 'd'},    {"trials", required_argument, NULL, 't'},
-        {"epochs", required_argument, NULL, 'e'},  {"workers", required_argument, NULL, 'w'},
-        {"seed", required_argument, NULL, 's'},    {"storage", required_argument, NULL, 'o'},
-        {"network", required_argument, NULL, 'n'}, {"serve", required_argument, NULL, 'v'},
-        {"help", no_argument, NULL, 'h'},          {0},
+        {"data", required_argument, NULL, 'd'},
+        {"trials", required_argument, NULL, 't'},
+        {"epochs", required_argument, NULL, 'e'},
+        {"workers", required_argument, NULL, 'w'},
+        {"seed", required_argument, NULL, 's'},
+        {"storage", required_argument, NULL, 'o'},
+        {"network", required_argument, NULL, 'n'},
+        {"serve", required_argument, NULL, 'v'},
+        {"socket", required_argument, NULL, 'k'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     const char *from_environment = getenv("TROUPE_DIGITS_CSV");
     *cmd = (command){
@@ -271,7 +283,7 @@ static troupe_status demonstrate(command *cmd, const digits *data, const digits_
     printf("Restarts of the best trial: %d\nIts report, for a browser: %s/report.html\n",
            troupe_result_restarts(best->result), troupe_result_path(best->result));
     if (cmd->serve_s >= 0)
-        TROUPE_TRY(digits_serve(checkpoint, data, cmd->storage, cmd->serve_s));
+        TROUPE_TRY(digits_serve(checkpoint, data, cmd->storage, cmd->serve_s, cmd->socket));
     printf("demo: test accuracy %.4f, %zu trials (%zu stopped early), %.1f s\n", result.accuracy,
            troupe_sweep_count(*sweep), troupe_sweep_stopped(*sweep),
            troupe_sweep_elapsed_s(*sweep));

@@ -6,9 +6,11 @@
 #include "post.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PATH_BYTES = 4096 };
@@ -45,16 +47,18 @@ static troupe_status read_with(const char *ref, const char *repository, test *it
 }
 
 // Where HTTP is left out of the library, or libmicrohttpd is missing, by calls alone.
-static troupe_status start(const char *version, troupe_service *service)
+static troupe_status start(const char *version, const char *socket, troupe_service *service)
 {
     cpu_set_t mine;
     bool several = sched_getaffinity(0, sizeof mine, &mine) == 0 && CPU_COUNT(&mine) > 1;
-    troupe_status status = troupe_serve(reader, version, "/digits", service,
-                                        .replicas = several ? 2 : 1, .http = TROUPE_HTTP_LOOPBACK);
+    troupe_status status =
+        troupe_serve(reader, version, "/digits", service, .replicas = several ? 2 : 1,
+                     .http = TROUPE_HTTP_LOOPBACK, .socket = socket);
     if (status != TROUPE_UNSUPPORTED)
         return status;
     printf("Not served over HTTP: %s\n", troupe_last_error()->text);
-    return troupe_serve(reader, version, "/digits", service, .replicas = several ? 2 : 1);
+    return troupe_serve(reader, version, "/digits", service, .replicas = several ? 2 : 1,
+                        .socket = socket);
 }
 
 // Has the service read the images, and compares.
@@ -122,6 +126,19 @@ static troupe_status write_body(const char *path, const troupe_tensor *images)
     return fclose(out) == 0 ? TROUPE_OK : troupe_fail(TROUPE_IO, "%s cannot be written", path);
 }
 
+// Or until a line is typed.
+static void wait_for(int seconds, bool typed)
+{
+    struct timespec now;
+    struct pollfd line = {.fd = typed ? STDIN_FILENO : -1, .events = POLLIN};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    for (time_t until = now.tv_sec + seconds; now.tv_sec < until;) { // Signals wake it.
+        if (poll(&line, 1, (int)(until - now.tv_sec) * 1000) > 0)
+            return;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    }
+}
+
 static troupe_status stay(const troupe_service_info *info, const test *it, const char *storage,
                           int seconds)
 {
@@ -132,12 +149,13 @@ static troupe_status stay(const troupe_service_info *info, const test *it, const
     if (status == TROUPE_OK)
         status = write_body(files.body, &it->images);
     if (status == TROUPE_OK) {
-        printf("For %d s you can ask for the first one, too, a %d:\n"
+        bool asks = isatty(STDIN_FILENO) != 0;
+        printf("For %d s%s you can ask for the first one, too, a %d:\n"
                "  curl -H \"@%s\" -d \"@%s\" %s\n",
-               seconds, it->labels[0], files.headers, files.body, info->url);
+               seconds, asks ? ", or until Enter is pressed," : "", it->labels[0], files.headers,
+               files.body, info->url);
         fflush(stdout);
-        for (unsigned left = (unsigned)seconds; left > 0;)
-            left = sleep(left); // Signals wake it.
+        wait_for(seconds, asks);
     }
     (void)unlink(files.headers);
     (void)unlink(files.body);
@@ -159,7 +177,7 @@ static troupe_status use(troupe_service service, const test *it, const char *sto
 }
 
 troupe_status digits_serve(const char *checkpoint, const digits *data, const char *storage,
-                           int seconds)
+                           int seconds, const char *socket)
 {
     char repository[PATH_BYTES];
     troupe_model_ref ref;
@@ -173,7 +191,7 @@ troupe_status digits_serve(const char *checkpoint, const digits *data, const cha
     TROUPE_TRY(test_init(&it, data));
     TROUPE_TRY(read_with(ref.text, repository, &it));
     TROUPE_TRY(troupe_repository_describe(ref.text, &version, .repository = repository));
-    TROUPE_TRY(start(version.path, &service));
+    TROUPE_TRY(start(version.path, socket, &service));
     troupe_status status = use(service, &it, storage, seconds);
     troupe_status stopped = troupe_service_stop(service);
     return status == TROUPE_OK ? stopped : status;

@@ -5,10 +5,10 @@
 #include "data.h"
 
 // Pushes the checkpoint as "digits" into the repository `storage`/models, opens it there by its
-// ref, serves it under /digits, and asks the service for all test images. Prints what comes of
-// each. The service stays for `seconds` then, for curl. TROUPE_FAILED: the service reads an image
-// in another way than the model itself.
+// ref, serves it under /digits, also at the unix socket (NULL: at none), and asks the service for
+// all test images. Prints what comes of each. The service stays for `seconds` then, for curl.
+// TROUPE_FAILED: the service reads an image in another way than the model itself.
 TROUPE_MUST_USE troupe_status digits_serve(const char *checkpoint, const digits *data,
-                                           const char *storage, int seconds);
+                                           const char *storage, int seconds, const char *socket);
 
 #endif

@@ -509,7 +509,8 @@ typedef struct troupe_train_options {
     size_t size;
     int ranks;            // Processes of the run; default 1.
     double cpus_per_rank; // Reserved while the job runs; default 1.
-    // Folder of all runs; default ~/troupe_results. "scheme:name" is of a troupe_storage.
+    // Folder of all runs; default $TROUPE_RESULTS, else ~/troupe_results. "scheme:name" is of a
+    // troupe_storage.
     const char *storage;
     // Name of the run's folder in `storage`, 1 to 128 of [A-Za-z0-9._-]; default: the trainer's
     // name. A number is appended to a name that is taken.

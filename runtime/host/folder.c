@@ -31,9 +31,11 @@ static troupe_status too_long(const char *what)
 
 static troupe_status storage_path(const char *storage, char path[PATH_MAX])
 {
-    const char *home = getenv("HOME");
+    const char *home = getenv("HOME"), *usual = getenv("TROUPE_RESULTS");
     char here[PATH_MAX];
     int length;
+    if ((storage == NULL || storage[0] == '\0') && usual != NULL && usual[0] != '\0')
+        storage = usual;
     if (storage != NULL && storage[0] == '/') {
         length = snprintf(path, PATH_MAX, "%s", storage);
     } else if ((storage == NULL || storage[0] == '\0') && home != NULL && home[0] == '/') {

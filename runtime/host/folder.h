@@ -12,10 +12,10 @@ mode_t trp_file_mode(void);
 mode_t trp_folder_mode(void);
 
 // Makes the folder `name` in `storage`, which is made too where it is missing (NULL or empty:
-// ~/troupe_results, or ./troupe_results without a home). A taken name gets a number appended:
-// name_1, name_2, ... *path is absolute, so that it means the same in every process; the caller
-// frees it with trp_free. TROUPE_IO or TROUPE_NO_SPACE name what could not be made; TROUPE_INVALID:
-// the path is too long.
+// $TROUPE_RESULTS, else ~/troupe_results, or ./troupe_results without a home). A taken name gets a
+// number appended: name_1, name_2, ... *path is absolute, so that it means the same in every
+// process; the caller frees it with trp_free. TROUPE_IO or TROUPE_NO_SPACE name what could not be
+// made; TROUPE_INVALID: the path is too long.
 troupe_status trp_folder_claim(const char *storage, const char *name, char **path);
 // Finds the folder of exactly that name, and makes it where it is missing if `make`. *path as
 // above. TROUPE_NOT_FOUND: there is none.

@@ -707,6 +707,15 @@ static void test_storage_may_be_relative_or_left_out(void **state)
     assert_string_equal(troupe_result_path(result), expected);
     troupe_result_free(&result);
     free(expected);
+    char *usual = support_path(storage, "usual");
+    setenv("TROUPE_RESULTS", usual, 1);
+    troupe_must(troupe_train(line_fit, &config, &result));
+    unsetenv("TROUPE_RESULTS");
+    expected = support_path(usual, "line_fit");
+    assert_string_equal(troupe_result_path(result), expected);
+    troupe_result_free(&result);
+    free(expected);
+    free(usual);
     if (kept)
         setenv("HOME", kept, 1);
     assert_int_equal(chdir(here), 0);
