@@ -1,6 +1,7 @@
 // logs.c: `troupe logs`: what the ranks and the runner of a job have printed, from its files: also
 // while no server runs.
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -228,6 +229,22 @@ static bool has_ended(const job_logs *job)
            access(end.text, F_OK) == 0;
 }
 
+// Where the server does not know the job, it puts its folder aside.
+static bool is_gone(const job_logs *job)
+{
+    trp_path about;
+    if (trp_path_make(&about, "%s/job.json", job->folder.text) != TROUPE_OK ||
+        access(about.text, F_OK) == 0 || errno != ENOENT)
+        return false;
+    bool aside = trp_path_make(&about, "%s.lost", job->folder.text) == TROUPE_OK &&
+                 access(about.text, F_OK) == 0;
+    fprintf(stderr, "troupe logs: the job is gone: its folder %s was %s%s\n", job->folder.text,
+            aside ? "put aside by a train server that does not know it, as "
+                  : "removed by `troupe server gc`",
+            aside ? about.text : "");
+    return true;
+}
+
 static bool print_all(job_logs *job, int wanted, bool all)
 {
     if (!add_sources(job, wanted))
@@ -261,15 +278,16 @@ int program_logs(int argc, char **argv)
         fprintf(stderr, "troupe logs: %s\n", troupe_last_error()->text);
         return PROGRAM_FAILED;
     }
-    bool ended = false, fine = true;
+    bool ended = false, fine = true, gone = false;
     do {
         ended = has_ended(&job) || !is.follows; // Looked at before what it may still have written.
-        fine = print_all(&job, is.wanted, ended);
-        if (!ended && fine)
+        gone = !ended && is_gone(&job);
+        fine = print_all(&job, is.wanted, ended || gone);
+        if (!ended && !gone && fine)
             nanosleep(&pause, NULL);
-    } while (!ended && fine);
+    } while (!ended && !gone && fine);
     trp_free(job.sources);
     if (!fine)
         fprintf(stderr, "troupe logs: standard output is gone, or there is no memory\n");
-    return fine && has_log(&job, is.wanted) ? PROGRAM_DONE : PROGRAM_FAILED;
+    return fine && !gone && has_log(&job, is.wanted) ? PROGRAM_DONE : PROGRAM_FAILED;
 }

@@ -420,6 +420,12 @@ static bool read_options(int argc, char **argv, bool submits, settings *is, int 
     is->program.arguments =
         (troupe_array_troupe_text){(const troupe_text *)argv + optind, (size_t)(argc - optind)};
     name_run(is);
+    int ranks = is->run.ranks > 0 ? is->run.ranks : 1;
+    if (is->run.min_ranks > ranks) {
+        fprintf(stderr, "%s: --min-ranks is %d: expected at most %d, the --ranks\n", command,
+                is->run.min_ranks, ranks);
+        return false;
+    }
     return true;
 }
 

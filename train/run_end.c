@@ -1,4 +1,5 @@
 // run_end.c: how a run ends: what it is told to its user, and why.
+#include <errno.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
@@ -6,11 +7,26 @@
 #include <string.h>
 #include <train/run.h>
 #include <train/server.h>
+#include <troupe/process.h>
 
-// The call that goes on with the run.
+// Who reads the text has typed `troupe submit`.
+static bool is_of_command(const trp_run *run)
+{
+    return run->job->submission != NULL && run->job->trainer == &troupe_trainer_troupe_process &&
+           strcmp(program_invocation_short_name, "troupe") == 0;
+}
+
+// The call, or the command, that goes on with the run.
 static void add_way_on(const trp_run *run, trp_buffer *text)
 {
     const char *path = run->job->path, *name = strrchr(path, '/');
+    if (is_of_command(run)) {
+        trp_buffer_printf(text,
+                          "; to go on with it: troupe submit --resume --storage '%.*s' --name "
+                          "'%s', with the other options and the program as before",
+                          (int)(name - path), path, name + 1);
+        return;
+    }
     trp_buffer_printf(text,
                       "; to go on with it: troupe_train(%s, ..., .storage = \"%.*s\", .name = "
                       "\"%s\", .open = TROUPE_OPEN_RESUME)",
@@ -25,7 +41,10 @@ static const char *describe(const trp_run *run, troupe_result *result)
     int restarts = run->restarts;
     trp_buffer_printf(&text, "%s; the run is at %s", run->cause.text, run->job->path);
     bool hint = run->begun && !run->given_up && run->cause.status != TROUPE_RUNTIME_LOST;
-    if (hint && options->restarts == 0)
+    if (hint && options->restarts == 0 && is_of_command(run))
+        trp_buffer_printf(&text, "; it was not restarted: --restarts N allows N restarts from the "
+                                 "last checkpoint, --restarts -1 any number");
+    else if (hint && options->restarts == 0)
         trp_buffer_printf(&text, "; it was not restarted: .restarts = n in the options allows n "
                                  "restarts from the last checkpoint, TROUPE_FOREVER any number");
     else if (hint && restarts > 0)

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <train/data.h>
 #include <train/keys.h>
+#include <train/program_env.h>
+#include <troupe/process.h>
 
 typedef struct submission {
     const troupe_trainer *trainer;
@@ -147,7 +149,11 @@ static troupe_status submit_anywhere(troupe_job **made, submission *asked)
     TROUPE_TRY(trp_detached_choose(*made, asked->trainer, &desk));
     if (desk == NULL)
         return asked->options.key ? submit_once(made, asked) : submit_new(*made, asked);
-    troupe_status status = trp_detached_submit(*made, asked->trainer, &asked->follower, desk);
+    troupe_status status = TROUPE_OK;
+    if (asked->trainer == &troupe_trainer_troupe_process) // Else it is found when its turn comes.
+        status = trp_program_check((const troupe_process_config *)asked->config);
+    if (status == TROUPE_OK)
+        status = trp_detached_submit(*made, asked->trainer, &asked->follower, desk);
     if (status != TROUPE_OK)
         trp_desk_release(&desk);
     return status;

@@ -87,6 +87,13 @@ static void test_a_failure_is_told(void **state)
     expect(1, "submit --follow --name fails --storage runs -- sh -c 'echo oh no; exit 3'",
            "troupe submit: ");
     assert_non_null(strstr(output, "the run is at "));
+    // In the words of who has typed it.
+    expect(0, "jobs --all", "it was not restarted: --restarts N allows N restarts from");
+    assert_non_null(strstr(output, "; to go on with it: troupe submit --resume --storage '/"));
+    assert_non_null(strstr(output, "/runs' --name 'fails', with"));
+    assert_null(strstr(output, "troupe_train"));
+    expect(2, "submit -n 2 --min-ranks 4 --storage runs -- true",
+           "--min-ranks is 4: expected at most 2, the --ranks");
 }
 
 static void test_what_is_wrong_is_said(void **state)
@@ -105,6 +112,36 @@ static void test_what_is_wrong_is_said(void **state)
     expect(2, "logs --rank 1024 1", "expected a number from 0 to 1023");
 }
 
+static void test_a_program_that_is_missing(void **state)
+{
+    (void)state;
+    expect(1, "submit --name none --storage runs -- ./is_not_there", "is_not_there");
+    assert_null(strstr(output, "job "));
+    expect(1, "submit --name none --storage runs -- is_not_there_either", "is_not_there_either");
+    expect(1, "submit --name none --storage runs --folder nowhere -- true", "nowhere");
+    char *run = support_path(top, "runs/none");
+    assert_false(support_exists(run)); // Nothing is left of them.
+    free(run);
+}
+
+// What is followed ends where the server has put the folder aside.
+static void test_logs_of_a_job_that_is_lost(void **state)
+{
+    (void)state;
+    char script[9000];
+    expect(0, "submit --start-at +1h --name lost --storage runs --key lost -- true", "job ");
+    int job = atoi(strstr(output, "job ") + 4);
+    expect(0, "server stop", "");
+    snprintf(script, sizeof script,
+             "cd %s/state/jobs && echo begun >%08d/log && { %s logs -f lost >../said 2>&1 & } && "
+             "until grep -q begun ../said; do sleep 0.02; done && mv %08d %08d.lost && "
+             "{ wait $!; ended=$?; cat ../said; mv %08d.lost %08d; exit $ended; }",
+             top, job, support_setting("TROUPE_TOOL"), job, job, job, job);
+    assert_int_equal(support_run(script, output, sizeof output), 1);
+    assert_non_null(strstr(output, "the job is gone: its folder /"));
+    assert_non_null(strstr(output, ".lost"));
+}
+
 static void test_a_job_waits_for_its_time(void **state)
 {
     (void)state;
@@ -120,6 +157,8 @@ int main(void)
         cmocka_unit_test(test_a_program_is_done_and_its_output_kept),
         cmocka_unit_test(test_a_failure_is_told),
         cmocka_unit_test(test_what_is_wrong_is_said),
+        cmocka_unit_test(test_a_program_that_is_missing),
+        cmocka_unit_test(test_logs_of_a_job_that_is_lost),
         cmocka_unit_test(test_a_job_waits_for_its_time),
     };
     return cmocka_run_group_tests(tests, start, stop);
