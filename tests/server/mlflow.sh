@@ -40,7 +40,8 @@ cd "$work"
 cat >program.sh <<'END'
 i=1
 while [ $i -le 300 ]; do
-    echo "{\"loss\": $i.5, \"accuracy\": 0.25}"
+    echo "{\"metrics\": {\"loss\": $i.5, \"accuracy\": 0.25}}" >&3
+    read -r answer <&3
     i=$((i + 1))
 done
 END
@@ -72,4 +73,8 @@ assert all(run.info.start_time <= at.timestamp <= run.info.end_time + 1000 for a
 assert len(client.get_metric_history(run.info.run_id, "accuracy")) == 300
 print("300 reports, read by MLflow's own client; parameters:", run.data.params)
 END
-"$venv/bin/python" ask.py "http://127.0.0.1:$port" || { tail -20 "$work/mlflow.log" "$work/state/track.log"; exit 1; }
+"$venv/bin/python" ask.py "http://127.0.0.1:$port" || {
+    tail -n 20 "$work/mlflow.log"
+    cat "$work/state/track.log"
+    exit 1
+}
