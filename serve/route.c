@@ -94,6 +94,14 @@ static void describe(const trp_route *route, trp_buffer *out)
     trp_buffer_printf(out, ", \"version\": ");
     pthread_mutex_lock(&shared->versions);
     trp_json_text(out, shared->serving ? shared->serving->name : "");
+    trp_buffer_printf(out, ", \"replicas\": %u", shared->replicas);
+    if (shared->canary) {
+        trp_buffer_printf(out, ", \"canary\": {\"version\": ");
+        trp_json_text(out, shared->canary->name);
+        trp_buffer_printf(out, ", \"weight\": ");
+        trp_json_number(out, shared->canary->weight);
+        trp_buffer_append(out, "}", 1);
+    }
     pthread_mutex_unlock(&shared->versions);
     trp_buffer_printf(out, ", \"input\": ");
     trp_service_write_input(shared->model, out);

@@ -22,9 +22,11 @@ void trp_route_announce(trp_route *route);
 void trp_route_stop(trp_route **route);
 
 // The name of the file beside a socket, which has one object: {"route": "/digits", "socket": its
-// path, "model": "net", "version": "digits@3", "input": {"dtype": "float32", "shape": [null, 64]},
-// "deadline_ms": 30000, "pid": 4711}. The input is null if the model does not say it, and null
-// dimensions are of any size. "digits.sock" has "digits.json". TROUPE_INVALID: it is too long.
+// path, "model": "net", "version": "digits@3", "replicas": 2, "canary": {"version": "digits@4",
+// "weight": 0.1}, "input": {"dtype": "float32", "shape": [null, 64]},
+// "deadline_ms": 30000, "pid": 4711}. Without a canary it has none. The input is null if the model
+// does not say it, and null dimensions are of any size. "digits.sock" has "digits.json".
+// TROUPE_INVALID: it is too long.
 troupe_status trp_route_note(const char *socket, char *note, size_t capacity);
 
 #endif

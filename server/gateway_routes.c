@@ -11,6 +11,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <serve/service.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
@@ -274,11 +275,14 @@ void gateway_routes_figures(void *user, const char *name, trp_buffer *out)
     if (route) {
         uint64_t seen = 0;
         size_t bucket = 0;
+        double p50_s, p99_s, longest_s;
+        trp_service_percentiles(&route->latency, &p50_s, &p99_s, &longest_s);
         trp_buffer_printf(out,
                           ", \"answered\": %" PRIu64 ", \"failed\": %" PRIu64
-                          ", \"refused\": %" PRIu64 ", \"latency\": [",
+                          ", \"refused\": %" PRIu64
+                          ", \"p50_s\": %.6g, \"p99_s\": %.6g, \"latency\": [",
                           atomic_load(&route->answered), atomic_load(&route->failed),
-                          atomic_load(&route->refused));
+                          atomic_load(&route->refused), p50_s, p99_s);
         for (size_t i = 0; i < sizeof bounds / sizeof *bounds; i++) {
             while (bucket < TRP_HISTOGRAM_BUCKETS &&
                    (double)trp_histogram_bucket_end(bucket) * 1e-9 <= bounds[i])

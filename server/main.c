@@ -9,9 +9,9 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"gateway", program_gateway}, {"jobs", program_jobs},     {"logs", program_logs},
-    {"modify", program_modify},   {"server", program_server}, {"stop", program_stop},
-    {"track", program_track},
+    {"gateway", program_gateway}, {"jobs", program_jobs},       {"logs", program_logs},
+    {"modify", program_modify},   {"predict", program_predict}, {"routes", program_routes},
+    {"server", program_server},   {"stop", program_stop},       {"track", program_track},
 };
 enum { COUNT = sizeof commands / sizeof *commands };
 

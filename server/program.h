@@ -10,6 +10,8 @@ int program_server(int argc, char **argv); // `server start|stop|status|gc|link`
 int program_gateway(int argc, char **argv);
 int program_link(int argc, char **argv); // `server link`
 int program_track(int argc, char **argv);
+int program_predict(int argc, char **argv); // For `troupe predict --socket`.
+int program_routes(int argc, char **argv);
 int program_jobs(int argc, char **argv);
 int program_stop(int argc, char **argv);
 int program_modify(int argc, char **argv);

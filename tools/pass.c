@@ -8,20 +8,27 @@
 #include <string.h>
 #include <unistd.h>
 
-int tool_pass(int argc, char **argv)
+bool tool_server_program(const char *command, char path[PATH_MAX])
 {
     static const char name[] = "troupe-server";
-    char path[PATH_MAX];
-    (void)argc;
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - sizeof name);
+    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - sizeof name);
     path[length > 0 ? length : 0] = '\0';
     char *slash = strrchr(path, '/');
     if (slash == NULL) {
         fprintf(stderr, "troupe %s: where this program lies cannot be read from /proc/self/exe\n",
-                argv[0]);
-        return TOOL_FAILED;
+                command);
+        return false;
     }
     memcpy(slash + 1, name, sizeof name);
+    return true;
+}
+
+int tool_pass(int argc, char **argv)
+{
+    char path[PATH_MAX];
+    (void)argc;
+    if (!tool_server_program(argv[0], path))
+        return TOOL_FAILED;
     // argv[-1] is this program's own name.
     execv(path, argv - 1);
     fprintf(stderr,

@@ -1,10 +1,14 @@
-// predict.c: `troupe predict`: asks a service over HTTP for the predictions of rows.
+// predict.c: `troupe predict`: asks a service for the predictions of rows, over HTTP or by its
+// socket.
 #include "troupe.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <netdb.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +16,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BODY_MAX = 64 << 20, TOKEN_MAX = 4096, TIMEOUT_S = 60 };
@@ -20,12 +25,14 @@ static void usage(FILE *out)
 {
     fprintf(
         out,
-        "usage: troupe predict [OPTION...] URL <ROWS\n\n"
+        "usage: troupe predict [OPTION...] URL <ROWS\n"
+        "       troupe predict [OPTION...] --socket FILE <ROWS\n\n"
         "Asks the service at an http:// URL for the predictions of the rows that standard input\n"
         "has, and prints one a line. Rows are JSON: an array of them, or {\"instances\": "
         "[...]}.\n\n"
         "  --csv              rows are lines of numbers with commas, and so are predictions\n"
         "  --token-file FILE  has the service's token (default: $TROUPE_TOKEN)\n"
+        "  --socket FILE      by the service's unix socket, which needs no token\n"
         "  --timeout SECONDS  how long to wait for the service (default: 60)\n");
 }
 
@@ -355,16 +362,74 @@ static int ask(const place *at, const char *token, const growing *body, long sec
     return result;
 }
 
+// ---- by a socket
+
+static bool write_all(int fd, const growing *body)
+{
+    for (size_t sent = 0; sent < body->size;) {
+        ssize_t now = write(fd, body->data + sent, body->size - sent);
+        if (now < 0 && errno == EINTR)
+            continue;
+        if (now <= 0)
+            return false; // It has said why.
+        sent += (size_t)now;
+    }
+    return true;
+}
+
+static bool read_answer(int fd, growing *reply)
+{
+    char bytes[8192];
+    for (;;) {
+        ssize_t got = read(fd, bytes, sizeof bytes);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return true;
+        if (!add(reply, bytes, (size_t)got))
+            return false;
+    }
+}
+
+// `troupe-server predict` speaks as the socket does: it reads all before it answers.
+static int ask_socket(const char *path, const growing *body, long seconds, bool csv)
+{
+    char program[PATH_MAX], time[32];
+    int in[2], out[2], status = 0;
+    growing reply = {0};
+    if (!tool_server_program("predict", program))
+        return TOOL_FAILED;
+    snprintf(time, sizeof time, "%ld", seconds);
+    if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0)
+        return say("a pipe cannot be made: %s", strerror(errno));
+    (void)signal(SIGPIPE, SIG_IGN);
+    pid_t child = fork();
+    if (child == 0) {
+        if (dup2(in[0], 0) == 0 && dup2(out[1], 1) == 1)
+            execl(program, "troupe-server", "predict", path, time, (char *)NULL);
+        _exit(say("%s cannot be executed: %s", program, strerror(errno)));
+    }
+    close(in[0]);
+    close(out[1]);
+    bool good = child > 0 && write_all(in[1], body);
+    close(in[1]);
+    good = child > 0 && read_answer(out[0], &reply) && good;
+    close(out[0]);
+    if (child > 0)
+        good = waitpid(child, &status, 0) == child && status == 0 && good;
+    int result = good ? print_predictions(reply.data ? reply.data : "", csv) : TOOL_FAILED;
+    free(reply.data);
+    return result;
+}
+
 int tool_predict(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"csv", no_argument, NULL, 'c'},
-        {"token-file", required_argument, NULL, 't'},
-        {"timeout", required_argument, NULL, 's'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"csv", no_argument, NULL, 'c'},           {"token-file", required_argument, NULL, 't'},
+        {"timeout", required_argument, NULL, 's'}, {"socket", required_argument, NULL, 'u'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
-    const char *token_file = NULL;
+    const char *token_file = NULL, *socket_file = NULL;
     long seconds = TIMEOUT_S;
     bool csv = false;
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
@@ -376,18 +441,22 @@ int tool_predict(int argc, char **argv)
             csv = true;
         else if (option == 't')
             token_file = optarg;
+        else if (option == 'u')
+            socket_file = optarg;
         else if (option != 's')
             return usage(stderr), TOOL_MISUSED;
         else if (!tool_read_number("predict", optarg, 1, &seconds))
             return TOOL_MISUSED;
     }
-    if (optind + 1 != argc)
+    if (optind + (socket_file == NULL) != argc || (socket_file && token_file))
         return usage(stderr), TOOL_MISUSED;
     char token[TOKEN_MAX];
     growing body = {0};
     place at;
     int result = TOOL_MISUSED;
-    if (read_url(argv[optind], &at))
+    if (socket_file)
+        result = read_rows(csv, &body) ? ask_socket(socket_file, &body, seconds, csv) : TOOL_FAILED;
+    else if (read_url(argv[optind], &at))
         result = read_token(token_file, token) && read_rows(csv, &body)
                      ? ask(&at, token, &body, seconds, csv)
                      : TOOL_FAILED;

@@ -22,6 +22,7 @@ static const subcommand subcommands[] = {
     {"modify", "changes a job of the train server: priority, ranks, live values", tool_pass},
     {"predict", "asks a service over HTTP for predictions", tool_predict},
     {"report", "a run as an HTML page: its metrics, restarts and checkpoints", tool_report},
+    {"routes", "the services that run, and how they are asked", tool_pass},
     {"server", "the train server of this user: start, stop, status, gc", tool_pass},
     {"stop", "has jobs of the train server end", tool_pass},
     {"submit", "gives a training run of a program to the train server", tool_submit},

@@ -2,6 +2,7 @@
 #ifndef TROUPE_TOOL_H
 #define TROUPE_TOOL_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,6 +15,8 @@ int tool_memory(int argc, char **argv);
 int tool_models(int argc, char **argv);
 // Of a command of the train server's. Called with arguments that have one before them.
 int tool_pass(int argc, char **argv);
+// The file of `troupe-server`, beside this program; false: said.
+bool tool_server_program(const char *command, char path[PATH_MAX]);
 int tool_predict(int argc, char **argv);
 int tool_report(int argc, char **argv);
 int tool_submit(int argc, char **argv);

@@ -199,7 +199,8 @@ static void test_the_note_says_what_is_served(void **state)
         troupe_serve(served, first, "/served", &service, .socket = path, .deadline_ms = 2500));
     (void)snprintf(expected, sizeof expected,
                    "{\"route\": \"/served\", \"socket\": \"%s\", \"model\": \"served\", "
-                   "\"version\": \"%s\", \"input\": {\"dtype\": \"float32\", \"shape\": [null, "
+                   "\"version\": \"%s\", \"replicas\": 1, \"input\": {\"dtype\": \"float32\", "
+                   "\"shape\": [null, "
                    "4]}, \"deadline_ms\": 2500, \"pid\": %d}\n",
                    path, first, (int)getpid());
     char *now = support_read_file(note);
@@ -208,6 +209,10 @@ static void test_the_note_says_what_is_served(void **state)
     free(now);
     troupe_must(troupe_service_roll(service, second));
     assert_true(support_wait_until(says, second, SOON));
+    (void)snprintf(expected, sizeof expected, "\"canary\": {\"version\": \"%s\", \"weight\": 0.25}",
+                   first);
+    troupe_must(troupe_service_canary(service, first, 0.25));
+    assert_true(support_wait_until(says, expected, SOON));
     troupe_must(troupe_service_stop(service));
     assert_false(support_exists(note));
     free(first);

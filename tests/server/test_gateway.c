@@ -395,6 +395,35 @@ static void run_tool(const char *arguments, const char *expected)
         fail_msg("%s: %d: %s", arguments, code, text);
 }
 
+// As the gateway knows them, and as they say themselves; files of a service that was killed stay.
+static void test_routes_are_listed(void **context)
+{
+    (void)context;
+    char text[100], command[9000], said[4000];
+    run_tool("routes", "no service has a route in ");
+    serve_doubled();
+    for (int i = 0; i < 5; i++)
+        assert_code(predict((float)i, text), 200, NULL);
+    run_tool("routes", "/doubled             doubled                  -");
+    run_tool("routes", "serving\n");
+    run_tool("routes --json", "[{\"state\": \"serving\", \"route\": \"/doubled\", \"model\": "
+                              "\"doubled\"");
+    run_tool("routes --json", "\"answered\": 5, \"failed\": 0, \"refused\": 0, \"p50_s\": 0.");
+    (void)snprintf(command, sizeof command, "TROUPE_STATE='%s' '%s' routes --json", state,
+                   support_setting("TROUPE_TOOL"));
+    assert_int_equal(support_run(command, said, sizeof said), 0);
+    assert_null(strstr(said, "hidden"));
+    assert_null(strstr(said, ".sock"));
+    assert_null(strstr(said, admin));
+    end_service();
+    run_tool("routes", "gone\n");
+    serve_doubled();
+    troupe_must(trp_gateway_stop(state));
+    reap_gateway(0);
+    run_tool("routes", "no gateway answers: requests are not known");
+    run_tool("routes --json", "\"replicas\": 0, \"pid\": 0, \"canary\": null}]");
+}
+
 static bool has_no_gateway(void *context)
 {
     char url[TRP_GATEWAY_LINK_MAX];
@@ -584,6 +613,7 @@ static void test_a_service_of_the_library(void **context)
     assert_code(what, 200, "{\"predictions\": [[3, 6], [-9, 1.5]]}");
     assert_code((asked){.method = "GET", .path = route, .token = routes_token}, 200,
                 "\"model\": \"tripled\"");
+    run_tool("routes --json", "\"replicas\": 1, \"pid\": ");
     what.body = "{\"instances\": [[1, 2, 3]]}";
     assert_code(what, 400, "float32[1,3] where float32[?,2] was expected");
     troupe_must(troupe_service_stop(tripler));
@@ -604,6 +634,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_odd_descriptions, begin, end),
         cmocka_unit_test_setup_teardown(test_there_is_one, begin, end),
         cmocka_unit_test_setup_teardown(test_an_end_answers_first, begin, end),
+        cmocka_unit_test_setup_teardown(test_routes_are_listed, begin, end),
         cmocka_unit_test_setup_teardown(test_the_server_starts_it, begin, end),
         cmocka_unit_test_setup_teardown(test_a_stop_at_once_leaves_none, begin, end),
         cmocka_unit_test_setup_teardown(test_it_ends_with_its_folder, begin, end),

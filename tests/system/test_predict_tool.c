@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -67,7 +68,11 @@ static int begin(void **state)
 {
     (void)state;
     folder = support_directory_make();
-    troupe_must(troupe_serve(adder, NULL, "/sum", &service, .http = TROUPE_HTTP_LOOPBACK));
+    assert_int_equal(chmod(folder, 0700), 0);
+    char *path = support_path(folder, "sum.sock");
+    troupe_must(
+        troupe_serve(adder, NULL, "/sum", &service, .http = TROUPE_HTTP_LOOPBACK, .socket = path));
+    free(path);
     troupe_must(troupe_service_info_get(service, &info));
     return 0;
 }
@@ -117,6 +122,32 @@ static void test_rows_are_predicted(void **state)
     assert_string_equal(output + strspn(output, " "), "20000 3,1\n");
     free(path);
     free(many);
+}
+
+static void test_rows_by_the_socket(void **state)
+{
+    (void)state;
+    run("[[1, 2, 3.5], [4, 5, 6]]\n", "env -u TROUPE_TOKEN", "--socket sum.sock", 0,
+        "[6.5, 1]\n[15, 4]\n");
+    run("1,2,3\n4,5,6\n", "", "--csv --socket sum.sock", 0, "6,1\n15,4\n");
+    run("[[1, 2]]", "", "--socket sum.sock", 1, "where float64[?,3] was expected");
+    run("[[-1, 2, 3]]", "", "--socket sum.sock", 1, "a row is \"negative\"");
+    run("[[1, 2, \"x\"]]", "", "--socket sum.sock", 1, "troupe predict: ");
+    run("[[1, 2, 3]]", "", "--socket none.sock", 1, "cannot connect to a service at none.sock");
+    run("[[1, 2, 3]]", "", "--socket sum.sock http://127.0.0.1/x", 2, "usage: troupe predict");
+    // More than a socket takes at once.
+    char command[2000], *path = support_path(folder, "many");
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (int i = 0; i < 100000; i++)
+        fputs("1,1,1\n", file);
+    assert_int_equal(fclose(file), 0);
+    free(path);
+    (void)snprintf(command, sizeof command,
+                   "cd '%s' && '%s' predict --csv --socket sum.sock <many | sort | uniq -c", folder,
+                   support_setting("TROUPE_TOOL"));
+    assert_int_equal(support_run(command, output, sizeof output), 0);
+    assert_string_equal(output + strspn(output, " "), "100000 3,1\n");
 }
 
 static void test_refusals_are_sentences(void **state)
@@ -179,6 +210,7 @@ int main(int argc, char **argv)
     troupe_must(troupe_start(argc, argv, .workers = TROUPE_NONE));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rows_are_predicted),
+        cmocka_unit_test(test_rows_by_the_socket),
         cmocka_unit_test(test_refusals_are_sentences),
         cmocka_unit_test(test_places_that_are_none),
     };
