@@ -363,6 +363,18 @@ static const char *short_path(const char *path)
     return path + length;
 }
 
+// The options as given: an attempt of a job of the train server has what is left of some of them.
+static trp_saved_options given_options(const trp_job *job)
+{
+    troupe_train_options given = job->options;
+    if (job->submission != NULL) {
+        troupe_train_options asked = trp_options_unpack(&job->spec.options);
+        given.restarts = asked.restarts;
+        given.time_limit_s = asked.time_limit_s;
+    }
+    return trp_options_save(&given);
+}
+
 // Puts down what runs: the options as given, and this config.
 static troupe_status write_run_file(trp_job *job, const trp_run_file *found)
 {
@@ -381,7 +393,7 @@ static troupe_status write_run_file(trp_job *job, const trp_run_file *found)
     }
     if (o->from != NULL)
         file.head.from = short_path(o->from);
-    file.head.options = trp_options_save(o);
+    file.head.options = given_options(job);
     file.data = trp_run_data_of(job, &data);
     if (o->metadata != NULL)
         file.metadata = (trp_json){o->metadata, strlen(o->metadata)};

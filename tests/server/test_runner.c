@@ -99,6 +99,8 @@ typedef struct fixture {
     trp_wire_launch launch;
     trp_wire_order order;
     const char *program; // In the spec; NULL: this one.
+    int restarts;        // In the spec,
+    double time_limit_s; // too.
     pid_t pid;
     int pidfd;
     stand_in server;
@@ -157,8 +159,13 @@ static void write_spec(const fixture *f)
     trp_arena arena = {0};
     trp_buffer packed = {0};
     trp_job_spec spec;
-    troupe_train_options options = {
-        .size = sizeof options, .ranks = RANKS, .storage = "/nowhere", .name = "walk", .keep = 3};
+    troupe_train_options options = {.size = sizeof options,
+                                    .ranks = RANKS,
+                                    .storage = "/nowhere",
+                                    .name = "walk",
+                                    .keep = 3,
+                                    .restarts = f->restarts,
+                                    .time_limit_s = f->time_limit_s};
     char *path = support_path(f->folder.text, "spec");
     troupe_must(trp_packed_take(&config, &troupe_type_walk_settings, "the config", &f->config));
     troupe_must(trp_spec_make(&troupe_trainer_walk, &config, &options, &arena, &spec));
@@ -316,6 +323,26 @@ static void test_a_job_runs_without_a_server(void **state)
     char *path = support_path(f->run.text, "log/rank_00000.log");
     text = support_read_file(path);
     assert_non_null(strstr(text, "TROUPE_JOB unset, in job 1\n"));
+    free(text);
+    free(path);
+}
+
+// What is asked for stays in run.json, whatever is left of it for an attempt.
+static void test_a_later_attempt_says_what_was_asked_for(void **state)
+{
+    fixture *f = *state;
+    f->restarts = 3;
+    f->time_limit_s = 3600;
+    f->order.attempt = 2;
+    f->order.restarts_left = 1;
+    f->order.restarts_before = 2;
+    f->order.elapsed_s = 40;
+    start(f);
+    assert_int_equal(await_end(f), 0);
+    assert_ended_well(f, STEPS);
+    char *path = support_path(f->run.text, "run.json"), *text = support_read_file(path);
+    if (strstr(text, "\"restarts\": 3") == NULL || strstr(text, "\"time_limit_s\": 3600") == NULL)
+        support_fail_output(text, "other options than those that were asked for");
     free(text);
     free(path);
 }
@@ -690,6 +717,7 @@ int main(int argc, char **argv)
     setenv("TROUPE_COMMAND", support_setting("TROUPE_TOOL"), 1);
     const struct CMUnitTest tests[] = {
         TEST(test_a_job_runs_without_a_server),
+        TEST(test_a_later_attempt_says_what_was_asked_for),
         TEST(test_what_gpus_do_is_told),
         TEST(test_a_server_is_told_where_the_run_is),
         TEST(test_a_stop_reaches_a_runner_whose_server_was_away),
