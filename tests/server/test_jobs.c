@@ -881,6 +881,51 @@ static void test_a_full_disk_refuses_submissions_alone(void **state)
     free(jobs);
 }
 
+// As the keeper of a runner.
+static pid_t hold_second_byte(const char *folder)
+{
+    char path[512], byte;
+    int ready[2];
+    snprintf(path, sizeof path, "%s/alive", folder);
+    assert_int_equal(pipe(ready), 0);
+    pid_t keeper = fork();
+    if (keeper == 0) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1};
+        int fd = open(path, O_RDWR);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (fd >= 0 && fcntl(fd, F_SETLK, &lock) == 0)
+            (void)!write(ready[1], "", 1);
+        for (;;)
+            pause();
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return keeper;
+}
+
+// Of a runner that is dead processes may be left, until its keeper has reaped the last of them.
+static void test_an_attempt_is_over_when_its_keeper_is(void **state)
+{
+    shop it;
+    trp_entry *job;
+    (void)state;
+    shop_open(&it, 1);
+    assert_int_equal(shop_submit(&it, &job, .submission = "a", .restarts = 1), TROUPE_OK);
+    shop_turn(&it);
+    assert_int_equal(shop_greet(&it, job), TROUPE_OK);
+    pid_t keeper = hold_second_byte(job->folder);
+    shop_die(&it, job);
+    shop_turn(&it);
+    shop_pass(&it, 60000);
+    assert_int_equal(it.launches, 1);
+    assert_int_equal(kill(keeper, SIGKILL), 0);
+    assert_int_equal(waitpid(keeper, NULL, 0), keeper);
+    shop_pass(&it, 60000);
+    assert_int_equal(it.launches, 2);
+    shop_close(&it);
+}
+
 // All that ran is lost, and nobody's fault.
 static void test_a_boot_costs_no_attempt(void **state)
 {
@@ -918,6 +963,7 @@ int main(void)
         cmocka_unit_test(test_lost_attempts_are_counted),
         cmocka_unit_test(test_restarts_of_each_attempt_are_added_up),
         cmocka_unit_test(test_a_restart_of_the_server_costs_no_attempt),
+        cmocka_unit_test(test_an_attempt_is_over_when_its_keeper_is),
         cmocka_unit_test(test_a_boot_costs_no_attempt),
         cmocka_unit_test(test_an_attempt_that_never_began_is_not_counted),
         cmocka_unit_test(test_an_attempt_that_cannot_begin_now_is_tried_again),

@@ -331,13 +331,13 @@ static int count_lines(const char *name, const char *line)
 
 // ---- the program itself
 
-// Main runs once more for each job, up to its first start, which does not return.
+// Main runs once more for a job, up to its first start, which does not return.
 static void test_main_runs_again_up_to_its_start(void **state)
 {
     (void)state;
     await_exit(start(own_program(), "some", "3", NULL));
     assert_int_equal(count_lines("said", "some ended: TROUPE_OK"), 3);
-    assert_int_equal(count_lines("mains", "before\n"), 1 + 3);
+    assert_in_range(count_lines("mains", "before\n"), 1 + 1, 1 + 3); // A copy may do several.
     assert_int_equal(count_lines("mains", "after\n"), 1);
 }
 
