@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { START_MS = 5000, LINK_MS = 2000, IDLE_S = 600, LOG_BYTES_MAX = 8 << 20 };
+enum { START_MS = 5000, LINK_MS = 2000, IDLE_S = 600, WARM_S = 5, LOG_BYTES_MAX = 8 << 20 };
 
 typedef struct settings {
     trp_server_how how;
@@ -51,6 +51,8 @@ static void usage(FILE *out)
             "  --webhook URL      told of each job that ends, from now on; none: nobody is\n"
             "  --mlflow URL       MLflow tracking server that gets each run; none: it does not\n"
             "  --experiment NAME  its experiment (default: the trainer's name)\n"
+            "  --warm SECONDS     so long a program that has run a job is kept for others like it\n"
+            "                     (default 5; 0: not at all)\n"
             "stop: ends it; jobs go on\n"
             "  --jobs             kills all jobs first\n"
             "status: says whether it runs, and what it has\n"
@@ -71,6 +73,15 @@ static bool read_double(const char *given, double least, double *number)
         return true;
     fprintf(stderr, "troupe server: \"%s\" is not a number of %g or more\n", given, least);
     return false;
+}
+
+static bool read_int(const char *given, int least, int most, int *number)
+{
+    double read;
+    if (!read_double(given, least, &read))
+        return false;
+    *number = (int)fmin(ceil(read), most);
+    return true;
 }
 
 static bool read_option(settings *it, int option)
@@ -99,10 +110,7 @@ static bool read_option(settings *it, int option)
         it->how.resources = optarg;
         return true;
     case 'n':
-        if (!read_double(optarg, 1, &number))
-            return false;
-        it->how.clients_max = (int)fmin(number, 1 << 20);
-        return true;
+        return read_int(optarg, 1, 1 << 20, &it->how.clients_max);
     case 'G':
         it->no_gateway = true;
         return true;
@@ -115,6 +123,8 @@ static bool read_option(settings *it, int option)
     case 'e':
         it->experiment = optarg;
         return true;
+    case 'W':
+        return read_int(optarg, 0, 86400, &it->how.warm_s);
     case 'J':
         it->jobs = true;
         return true;
@@ -122,10 +132,7 @@ static bool read_option(settings *it, int option)
         it->json = true;
         return true;
     case 'k':
-        if (!read_double(optarg, 1, &number))
-            return false;
-        it->gc.keep = (int)fmin(number, INT32_MAX);
-        return true;
+        return read_int(optarg, 1, INT32_MAX, &it->gc.keep);
     case 'o':
         if (!read_double(optarg, 0, &number))
             return false;
@@ -445,30 +452,22 @@ static int clean(settings *it)
 
 int program_server(int argc, char **argv)
 {
-    static const struct option options[] = {{"foreground", no_argument, NULL, 'f'},
-                                            {"auto", no_argument, NULL, 'a'},
-                                            {"cpus", required_argument, NULL, 'c'},
-                                            {"gpus", required_argument, NULL, 'g'},
-                                            {"memory", required_argument, NULL, 'm'},
-                                            {"resources", required_argument, NULL, 'r'},
-                                            {"clients", required_argument, NULL, 'n'},
-                                            {"no-gateway", no_argument, NULL, 'G'},
-                                            {"jobs", no_argument, NULL, 'J'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"keep", required_argument, NULL, 'k'},
-                                            {"older", required_argument, NULL, 'o'},
-                                            {"bytes", required_argument, NULL, 'b'},
-                                            {"keys", no_argument, NULL, 'K'},
-                                            {"webhook", required_argument, NULL, 'w'},
-                                            {"mlflow", required_argument, NULL, 'M'},
-                                            {"experiment", required_argument, NULL, 'e'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"foreground", no_argument, NULL, 'f'},    {"auto", no_argument, NULL, 'a'},
+        {"cpus", required_argument, NULL, 'c'},    {"gpus", required_argument, NULL, 'g'},
+        {"memory", required_argument, NULL, 'm'},  {"resources", required_argument, NULL, 'r'},
+        {"clients", required_argument, NULL, 'n'}, {"no-gateway", no_argument, NULL, 'G'},
+        {"jobs", no_argument, NULL, 'J'},          {"json", no_argument, NULL, 'j'},
+        {"warm", required_argument, NULL, 'W'},    {"keep", required_argument, NULL, 'k'},
+        {"older", required_argument, NULL, 'o'},   {"bytes", required_argument, NULL, 'b'},
+        {"keys", no_argument, NULL, 'K'},          {"webhook", required_argument, NULL, 'w'},
+        {"mlflow", required_argument, NULL, 'M'},  {"experiment", required_argument, NULL, 'e'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     static const struct {
         const char *name;
         int (*run)(settings *it);
     } actions[] = {{"start", start}, {"stop", stop}, {"status", show_status}, {"gc", clean}};
-    settings it = {0};
+    settings it = {.how.warm_s = WARM_S};
     if (argc > 1 && strcmp(argv[1], "link") == 0)
         return program_link(argc - 1, argv + 1);
     for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {

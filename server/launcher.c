@@ -59,7 +59,7 @@ static troupe_status check_object(const trp_wire_launch *launch, const trp_wire_
                        object->path, of, rebuilt_at(&about, when, sizeof when));
 }
 
-static troupe_status check_program(const trp_wire_launch *launch)
+troupe_status trp_launcher_check(const trp_wire_launch *launch)
 {
     for (size_t i = 0; i < launch->objects.count; i++)
         TROUPE_TRY(check_object(launch, &launch->objects.items[i]));
@@ -116,14 +116,20 @@ static void add_environment(trp_buffer *record, const trp_wire_launch *launch,
     }
 }
 
-// The CPUs that the client might use, unless these are fewer than the job is granted.
-static void add_affinity(trp_buffer *record, troupe_bytes affinity, double cpus)
+bool trp_launcher_is_affine(const trp_wire_launch *launch, double cpus)
 {
-    const unsigned char *bytes = (const unsigned char *)affinity.data;
+    const unsigned char *bytes = (const unsigned char *)launch->affinity.data;
     int count = 0;
-    for (size_t i = 0; i < affinity.size; i++)
+    for (size_t i = 0; i < launch->affinity.size; i++)
         count += __builtin_popcount(bytes[i]);
-    for (size_t i = 0; i < affinity.size && count >= cpus; i++)
+    return count >= cpus;
+}
+
+static void add_affinity(trp_buffer *record, const trp_wire_launch *launch, double cpus)
+{
+    const unsigned char *bytes = (const unsigned char *)launch->affinity.data;
+    bool affine = trp_launcher_is_affine(launch, cpus);
+    for (size_t i = 0; i < launch->affinity.size && affine; i++)
         trp_buffer_printf(record, "%02x", bytes[i]);
     trp_buffer_append(record, "", 1);
 }
@@ -150,7 +156,7 @@ static void make_record(trp_buffer *record, const trp_wire_launch *launch,
     add_text(record, launch->folder);
     add_number(record, launch->umask);
     add_number(record, launch->nice);
-    add_affinity(record, launch->affinity, order->cpus);
+    add_affinity(record, launch, order->cpus);
     add_limits(record, launch);
     add_number(record, (int64_t)launch->arguments.count);
     for (size_t i = 0; i < launch->arguments.count; i++)
@@ -279,7 +285,7 @@ troupe_status trp_launcher_start(const trp_wire_launch *launch, const trp_wire_o
     char program[PATH_MAX];
     papers given;
     pid_t child;
-    TROUPE_TRY(check_program(launch));
+    TROUPE_TRY(trp_launcher_check(launch));
     TROUPE_TRY(find_launcher(program, sizeof program));
     troupe_status status = make_papers(launch, order, folder, &given);
     if (status == TROUPE_OK)

@@ -18,4 +18,9 @@
 troupe_status trp_launcher_start(const trp_wire_launch *launch, const trp_wire_order *order,
                                  const char *folder, pid_t *pid, int *pidfd);
 
+// What the last one says of the program. TROUPE_INVALID.
+troupe_status trp_launcher_check(const trp_wire_launch *launch);
+// Whether it has the CPUs that the client might use: not where these are fewer than are granted.
+bool trp_launcher_is_affine(const trp_wire_launch *launch, double cpus);
+
 #endif

@@ -157,6 +157,7 @@ static void close_all(trp_server *server)
         (void)unlink(address.sun_path);
     while (server->clients != NULL)
         trp_client_free(server, server->clients);
+    trp_server_close_warm(server);
     trp_jobs_close(server->jobs);
     trp_server_free_dead_processes(server);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
@@ -222,7 +223,8 @@ static void set_calendar(trp_server *server, double at)
 static bool has_clients(const trp_server *server)
 {
     for (const trp_client *at = server->clients; at != NULL; at = at->next)
-        if (server->gateway_process == 0 || at->process != server->gateway_process)
+        if (at->warm == NULL &&
+            (server->gateway_process == 0 || at->process != server->gateway_process))
             return true;
     return false;
 }
@@ -251,10 +253,12 @@ static int wait_ms(trp_server *server)
     double at;
     int64_t now_ms = trp_clock_ms(), due = trp_jobs_due(server->jobs, &at);
     int64_t end = idle_end(server, now_ms), gateway = trp_server_gateway_due(server);
+    int64_t warm = trp_server_warm_due(server);
     set_calendar(server, at);
     due = end < due ? end : due;
     due = gateway < due ? gateway : due;
     due = trp_server_track_due(server) < due ? trp_server_track_due(server) : due;
+    due = warm < due ? warm : due;
     if (server->any_more || due <= now_ms)
         return 0;
     return due - now_ms < 3600000 ? (int)(due - now_ms) : due == INT64_MAX ? -1 : 3600000;
@@ -281,6 +285,7 @@ static troupe_status turn(trp_server *server)
     take_more(server);
     for (int i = 0; i < count; i++)
         take(server, &events[i]);
+    trp_server_warm_turn(server);
     troupe_status status = trp_jobs_turn(server->jobs);
     if (status != TROUPE_OK && status != TROUPE_NO_SPACE)
         return status;

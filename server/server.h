@@ -13,6 +13,7 @@ typedef struct trp_server_how {
     const char *resources;     // "license=2"; NULL: none.
     int clients_max;           // 0: 1024.
     bool gateway;              // It starts one, and ends it with itself.
+    int warm_s;                // So long warm runners wait for jobs; 0: there are none.
     int idle_s;                // It ends after so long without clients and jobs; 0: never.
     void (*ready)(void *user); // Called when its socket can be connected to; NULL.
     void *user;

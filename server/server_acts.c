@@ -49,9 +49,12 @@ static troupe_status launch(void *user, trp_entry *job, const trp_wire_launch *h
                             const trp_wire_order *order, pid_t *process)
 {
     trp_server *server = (trp_server *)user;
+    trp_wire_order own = *order;
     int pidfd;
+    if (trp_server_launch_warm(server, job, how, &own, process))
+        return TROUPE_OK;
     TROUPE_TRY((server->how->launch != NULL ? server->how->launch : trp_launcher_start)(
-        how, order, job->folder, process, &pidfd));
+        how, &own, job->folder, process, &pidfd));
     troupe_status status = watch_process(server, job, *process, pidfd, true);
     if (status == TROUPE_OK)
         return TROUPE_OK;
@@ -101,7 +104,7 @@ static void end_process(void *user, trp_entry *job, bool keeper)
 {
     const trp_job_link *link = (const trp_job_link *)job->user;
     (void)user;
-    if (!keeper && link != NULL && link->process != NULL) {
+    if (!keeper && link != NULL && link->process != NULL && link->process->source.fd >= 0) {
         trp_say("job %" PRId64 ": process %d is ended", job->row.id, (int)link->process->process);
         (void)pidfd_send_signal(link->process->source.fd, SIGKILL, NULL, 0);
     } else {
@@ -220,6 +223,8 @@ void trp_server_forget_client(trp_server *server, trp_client *client)
         take_watch_out(&((trp_job_link *)watch->job->user)->watches, watch, true);
         trp_free(watch);
     }
+    if (client->warm != NULL)
+        trp_server_forget_warm(server, client);
     if (client->runs != NULL) {
         ((trp_job_link *)client->runs->user)->runner = NULL;
         trp_jobs_lost_touch(server->jobs, client->runs);

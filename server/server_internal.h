@@ -35,6 +35,7 @@ typedef struct trp_source {
 typedef struct trp_client trp_client;
 typedef struct trp_watch trp_watch;
 typedef struct trp_process trp_process;
+typedef struct trp_warm trp_warm;
 
 // A client watches a job: in the lists of both.
 struct trp_watch {
@@ -58,10 +59,11 @@ struct trp_client {
     trp_entry *runs; // It is the runner of that job,
     int64_t told;    // and has been told these wishes.
     trp_watch *watches;
+    trp_warm *warm; // It is that warm runner; NULL: none.
 };
 
 struct trp_process {
-    trp_source source; // A pidfd.
+    trp_source source; // A pidfd; -1: of a warm runner, which says of the end.
     pid_t process;
     bool own;
     trp_entry *job; // NULL: it is only waited for.
@@ -104,6 +106,7 @@ typedef struct trp_server {
     trp_client *clients;
     int client_count;
     trp_process *dead_processes;
+    trp_warm *warm; // The newest first.
     size_t in_bytes;
     trp_owed *owed;
     size_t owed_count, owed_room;
@@ -141,6 +144,21 @@ int64_t trp_server_track_due(const trp_server *server);
 void trp_server_track_ready(trp_server *server);
 void trp_server_track_close(trp_server *server);
 void trp_server_track_end(trp_server *server);
+// ---- server_warm.c
+
+// Starts an attempt by a warm runner. Else false, and *order says whether a copy of its runner is
+// to become one.
+bool trp_server_launch_warm(trp_server *server, trp_entry *job, const trp_wire_launch *launch,
+                            trp_wire_order *order, pid_t *process);
+// What a client that is one says.
+void trp_server_warm_comes(trp_server *server, trp_client *client, uint64_t token);
+void trp_server_warm_taken(trp_client *client, const trp_wire_taken *what);
+void trp_server_warm_gone(trp_server *server, trp_client *client, const trp_wire_gone *what);
+void trp_server_forget_warm(trp_server *server, trp_client *client);
+void trp_server_close_warm(trp_server *server);
+// Ends those whose time is over; when the next one's is, INT64_MAX: never.
+void trp_server_warm_turn(trp_server *server);
+int64_t trp_server_warm_due(const trp_server *server);
 
 // ---- server_clients.c
 

@@ -213,6 +213,9 @@ typedef union request {
     trp_wire_gc gc;
     trp_wire_runner runner;
     trp_wire_progress progress;
+    trp_wire_warm warm;
+    trp_wire_taken taken;
+    trp_wire_gone gone;
     troupe_none none;
 } request;
 
@@ -240,6 +243,12 @@ static const troupe_type *type_of(trp_wire_kind kind)
         return &troupe_type_trp_wire_runner;
     case TRP_WIRE_PROGRESS:
         return &troupe_type_trp_wire_progress;
+    case TRP_WIRE_WARM:
+        return &troupe_type_trp_wire_warm;
+    case TRP_WIRE_TAKEN:
+        return &troupe_type_trp_wire_taken;
+    case TRP_WIRE_GONE:
+        return &troupe_type_trp_wire_gone;
     default:
         return NULL;
     }
@@ -283,6 +292,15 @@ static void serve(trp_server *server, trp_client *client, const trp_wire_frame *
     case TRP_WIRE_PROGRESS:
         if (client->runs != NULL)
             trp_jobs_progress(server->jobs, client->runs, &it->progress);
+        break;
+    case TRP_WIRE_WARM:
+        trp_server_warm_comes(server, client, it->warm.token);
+        break;
+    case TRP_WIRE_TAKEN:
+        trp_server_warm_taken(client, &it->taken);
+        break;
+    case TRP_WIRE_GONE:
+        trp_server_warm_gone(server, client, &it->gone);
         break;
     default:
         break;

@@ -19,6 +19,7 @@
 #include <train/job_mode.h>
 #include <train/job_runner.h>
 #include <train/rank_log.h>
+#include <train/warm.h>
 #include <unistd.h>
 
 static struct {
@@ -35,6 +36,19 @@ static struct {
 
 // ---- the order
 
+static troupe_status unpack_order(const void *data, size_t size)
+{
+    TROUPE_TRY(
+        trp_unpack_whole(&troupe_type_trp_wire_order, data, size, &mode.arena, &mode.is.order));
+    const trp_wire_order *order = &mode.is.order;
+    if (order->run == NULL || order->submission == NULL || order->job != mode.is.job ||
+        order->attempt != mode.is.attempt)
+        return troupe_fail(TROUPE_MALFORMED,
+                           "the order of job %" PRId64 " is of job %" PRId64 ", attempt %d",
+                           mode.is.job, order->job, order->attempt);
+    return TROUPE_OK;
+}
+
 static troupe_status read_order(void)
 {
     char *data;
@@ -48,15 +62,26 @@ static troupe_status read_order(void)
     if (pread(mode.order_fd, data, size, 0) != (ssize_t)size)
         return trp_fail_errno(TROUPE_IO, "the order of a job cannot be read");
     close(mode.order_fd);
-    TROUPE_TRY(
-        trp_unpack_whole(&troupe_type_trp_wire_order, data, size, &mode.arena, &mode.is.order));
-    const trp_wire_order *order = &mode.is.order;
-    if (order->run == NULL || order->submission == NULL || order->job != mode.is.job ||
-        order->attempt != mode.is.attempt)
-        return troupe_fail(TROUPE_MALFORMED,
-                           "the order of job %" PRId64 " is of job %" PRId64 ", attempt %d",
-                           mode.is.job, order->job, order->attempt);
-    return TROUPE_OK;
+    return unpack_order(data, size);
+}
+
+// Leaves a copy of the process that makes the runners of other jobs: each of them comes back here,
+// and is its job's from then on.
+static troupe_status leave_copy(void)
+{
+    trp_warm_job other;
+    if (!trp_warm_copy(mode.folder, &mode.is.order, &mode.is.lock, &other))
+        return TROUPE_OK;
+    pthread_mutex_lock(&mode.lock);
+    mode.pid = getpid();
+    pthread_mutex_unlock(&mode.lock);
+    trp_arena_clear(&mode.arena);
+    strcpy(mode.folder, other.folder);
+    mode.is = (trp_job_mode){
+        .job = other.job, .attempt = other.attempt, .folder = mode.folder, .lock = other.lock};
+    troupe_status status = unpack_order(other.order.data, other.order.size);
+    trp_buffer_free(&other.order);
+    return status;
 }
 
 // ---- the options
@@ -139,6 +164,8 @@ static troupe_status begin(const troupe_options *given, troupe_options *own)
     }
     status = read_order();
     if (status == TROUPE_OK)
+        status = leave_copy();
+    if (status == TROUPE_OK)
         status = set_options(given, own);
     if (status != TROUPE_OK)
         trp_job_runner_fail(&mode.is, status);
@@ -183,6 +210,7 @@ void trp_job_mode_find(void)
         if (trp_alive_adopt(lock_fd, &mode.is.lock) != TROUPE_OK)
             mode.refused = *troupe_last_error();
         trp_takeover_set(&takeover);
+        trp_warm_begin();
     }
     (void)unsetenv("TROUPE_JOB"); // What the program starts is no runner.
 }

@@ -76,7 +76,7 @@ static troupe_status check_peer(int fd, const char *state_folder)
     return TROUPE_OK;
 }
 
-static troupe_status connect_to(const char *state_folder, int *fd)
+troupe_status trp_server_connect(const char *state_folder, int *fd)
 {
     struct sockaddr_un address;
     TROUPE_TRY(trp_state_folder_socket(state_folder, &address));
@@ -106,7 +106,7 @@ static troupe_status connect_to(const char *state_folder, int *fd)
     return status;
 }
 
-static troupe_status put_hello(trp_server_link *link)
+troupe_status trp_server_put_hello(trp_buffer *out, uint32_t number)
 {
     char boot[64], program[512];
     struct stat space = {0};
@@ -119,10 +119,14 @@ static troupe_status put_hello(trp_server_link *link)
                             .pid_namespace = space.st_ino,
                             .pid = (int)getpid(),
                             .program = program};
+    return trp_wire_put(out, TRP_WIRE_HELLO, number, &troupe_type_trp_wire_hello, &hello);
+}
+
+static troupe_status put_hello(trp_server_link *link)
+{
     link->hello = ++link->numbers;
     link->greeted = false;
-    return trp_wire_put(&link->out, TRP_WIRE_HELLO, link->hello, &troupe_type_trp_wire_hello,
-                        &hello);
+    return trp_server_put_hello(&link->out, link->hello);
 }
 
 // With the lock. All that waits for an answer is sent, again where it was.
@@ -320,7 +324,7 @@ static void reconnect(trp_server_link *link)
     enum { AGAIN_MS = 50 };
     int fd = -1;
     uint64_t count;
-    troupe_status status = connect_to(link->state_folder, &fd);
+    troupe_status status = trp_server_connect(link->state_folder, &fd);
     pthread_mutex_lock(&link->lock);
     if (status == TROUPE_OK)
         begin_connection(link, fd);
@@ -553,7 +557,7 @@ troupe_status trp_server_link_open(const char *state_folder, const trp_server_to
                                    trp_server_link **link)
 {
     int fd;
-    TROUPE_TRY(connect_to(state_folder, &fd));
+    TROUPE_TRY(trp_server_connect(state_folder, &fd));
     trp_server_link *made = make_link(state_folder, told);
     if (made == NULL) {
         close(fd);

@@ -50,4 +50,9 @@ troupe_status trp_server_link_ask(trp_server_link *link, const trp_server_questi
 troupe_status trp_server_link_tell(trp_server_link *link, trp_wire_kind kind,
                                    const troupe_type *type, const void *value);
 
+// For who speaks with the server by itself: connects, to a socket that does not block, as
+// trp_server_link_open does; and adds the greeting that a connection begins with.
+troupe_status trp_server_connect(const char *state_folder, int *fd);
+troupe_status trp_server_put_hello(trp_buffer *out, uint32_t number);
+
 #endif

@@ -33,12 +33,17 @@ typedef enum trp_wire_kind {
     // A runner's.
     TRP_WIRE_RUNNER = 32, // trp_wire_runner: answered with TRP_WIRE_WISHES.
     TRP_WIRE_PROGRESS,    // trp_wire_progress; not answered.
+    // A warm runner's; none is answered.
+    TRP_WIRE_WARM,  // trp_wire_warm: it waits for jobs.
+    TRP_WIRE_TAKEN, // trp_wire_taken
+    TRP_WIRE_GONE,  // trp_wire_gone
     // The server's.
     TRP_WIRE_ANSWER = 64, // trp_wire_answer: also of any request that has failed.
     TRP_WIRE_JOB,         // trp_wire_job
     TRP_WIRE_JOBS,        // trp_wire_jobs
     TRP_WIRE_STATUS,      // trp_wire_status
     TRP_WIRE_WISHES,      // trp_wire_wishes, told to the runner at each change.
+    TRP_WIRE_HANDOVER,    // trp_wire_handover, told to a warm runner.
 } trp_wire_kind;
 
 typedef struct trp_wire_frame {
@@ -165,7 +170,17 @@ TROUPE_STRUCT(trp_wire_order, (int64_t, job), (int, attempt), (troupe_text, subm
               (int,
                restarts_before),   // That the job has used before: progress and `end` begin there.
               (double, elapsed_s), // That earlier attempts took, of the time limit.
-              (trp_wire_wishes, wishes));
+              (trp_wire_wishes, wishes),
+              (uint64_t, warm), // By which a copy of the runner is known that waits for other jobs,
+              (int, warm_s));   // so long; 0: there is to be none.
+
+// A job that a warm runner is to make a runner of: its folder, and its order, packed.
+TROUPE_STRUCT(trp_wire_handover, (int64_t, job), (int, attempt), (troupe_text, folder),
+              (troupe_bytes, order));
+TROUPE_STRUCT(trp_wire_warm, (uint64_t, token));
+// There is a process for it; it has ended, with that status as of waitpid.
+TROUPE_STRUCT(trp_wire_taken, (int64_t, job), (int, attempt));
+TROUPE_STRUCT(trp_wire_gone, (int64_t, job), (int, attempt), (int, status));
 
 TROUPE_STRUCT(trp_wire_stop, (bool, jobs)); // They are killed first.
 // 0: no such bound. `keys`: those of jobs that are gone are free for others.

@@ -647,8 +647,8 @@ static void empty_file(const char *folder, const char *name)
     free(path);
 }
 
-// The commit of a submission is the one sync that it needs: what else a failure of the power takes
-// is made again.
+// F14: the commit of a submission is the one sync that it needs: what else a failure of the power
+// takes is made again.
 static void test_a_failure_of_the_power_takes_no_submission(void **state)
 {
     shop it;

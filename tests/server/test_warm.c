@@ -1,0 +1,364 @@
+// test_warm.c: warm runners: jobs of one kind are run by copies of a process whose program has come
+// to troupe_start once, and nothing is lost when any of them dies.
+// timeout: 120
+// cost: 10
+#include "support.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <train/server_link.h>
+#include <train/state_folder.h>
+#include <troupe.h>
+#include <unistd.h>
+
+static char *top, *storage, *witness; // Found in the environment by what is started.
+
+TROUPE_STRUCT(plan, (int, reports), (int, step_us), (int, number));
+
+static troupe_status step(troupe_rank *me, const plan *config)
+{
+    printf("job %s does number %d\n", getenv("TROUPE_IN_JOB"), config->number);
+    for (int i = 0; i < config->reports; i++) {
+        if (config->step_us > 0)
+            usleep((useconds_t)config->step_us);
+        TROUPE_TRY(troupe_report(me, {"number", config->number}));
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(step, plan);
+
+// ---- the program, before its start
+
+// A line for each time that main was run for a job, and a descriptor or a thing to see in the log.
+static void be_main(void)
+{
+    if (getenv("TROUPE_IN_JOB") == NULL)
+        return;
+    FILE *file = fopen(witness, "ae");
+    if (file != NULL) {
+        fprintf(file, "%d\n", (int)getpid());
+        (void)fclose(file);
+    }
+    printf("main has begun\n");
+    if (getenv("WARM_HOLDS") != NULL)
+        (void)open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (getenv("WARM_IGNORES") != NULL)
+        (void)signal(SIGCHLD, SIG_IGN);
+}
+
+static int mains(void)
+{
+    char *text = support_read_file(witness);
+    int count = 0;
+    for (const char *at = text; at != NULL && *at != '\0'; at++)
+        count += *at == '\n';
+    free(text);
+    return count;
+}
+
+// ---- processes
+
+// The copy that waits, by what it has said of itself to the kernel; 0: none.
+static pid_t find_copy(void)
+{
+    char own[4096], path[300], exe[4096], score[16];
+    pid_t found = 0;
+    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    own[length > 0 ? length : 0] = '\0';
+    DIR *all = opendir("/proc");
+    for (struct dirent *it; found == 0 && (it = readdir(all)) != NULL;) {
+        snprintf(path, sizeof path, "/proc/%s/exe", it->d_name);
+        length = readlink(path, exe, sizeof exe - 1);
+        exe[length > 0 ? length : 0] = '\0';
+        snprintf(path, sizeof path, "/proc/%s/oom_score_adj", it->d_name);
+        FILE *file = strcmp(own, exe) == 0 ? fopen(path, "re") : NULL;
+        if (file != NULL && fgets(score, sizeof score, file) != NULL && atoi(score) == 1000)
+            found = (pid_t)atoi(it->d_name);
+        if (file != NULL)
+            (void)fclose(file);
+    }
+    closedir(all);
+    return found;
+}
+
+static bool is_there(void *user)
+{
+    (void)user;
+    return find_copy() != 0;
+}
+
+static bool is_gone(void *user)
+{
+    (void)user;
+    return find_copy() == 0;
+}
+
+static pid_t await_copy(void)
+{
+    assert_true(support_wait_until(is_there, NULL, SUPPORT_SOON_MS));
+    return find_copy();
+}
+
+static void run_tool(const char *what)
+{
+    char command[600], output[4000];
+    snprintf(command, sizeof command, "%s %s", support_setting("TROUPE_TOOL"), what);
+    if (support_run(command, output, sizeof output) != 0)
+        support_fail_output(output, "%s has failed", command);
+}
+
+static trp_wire_status server_status(void)
+{
+    trp_arena arena = {0};
+    trp_path folder;
+    trp_wire_status status = {0};
+    trp_server_link *link;
+    trp_server_question question = {.kind = TRP_WIRE_SERVER,
+                                    .type = &troupe_type_troupe_none,
+                                    .value = &(troupe_none){0},
+                                    .timeout_ms = SUPPORT_SOON_MS,
+                                    .answer = TRP_WIRE_STATUS,
+                                    .has = &troupe_type_trp_wire_status};
+    troupe_must(trp_state_folder_find(&folder));
+    if (trp_server_link_open(folder.text, NULL, &link) != TROUPE_OK)
+        return status;
+    (void)trp_server_link_ask(link, &question, &arena, &status);
+    trp_server_link_close(&link);
+    trp_arena_clear(&arena);
+    status.folder = status.gateway = NULL;
+    return status;
+}
+
+static int begin(void **state)
+{
+    (void)state;
+    run_tool("server start --cpus 4 --warm 60 --no-gateway");
+    return 0;
+}
+
+static int clear(void **state)
+{
+    (void)state;
+    char command[400], output[400];
+    run_tool("server stop --jobs");
+    assert_true(support_wait_until(is_gone, NULL, SUPPORT_SOON_MS));
+    snprintf(command, sizeof command, "rm -rf %s/state %s", top, witness);
+    assert_int_equal(support_run(command, output, sizeof output), 0);
+    return 0;
+}
+
+// ---- jobs
+
+static troupe_job *submit(int number, int reports, int step_us)
+{
+    troupe_job *job;
+    plan config = {.reports = reports, .step_us = step_us, .number = number};
+    troupe_must(troupe_submit(step, &config, NULL, &job, .ranks = 2, .storage = storage,
+                              .cpus_per_rank = 0.5, .console = TROUPE_CONSOLE_OFF));
+    return job;
+}
+
+static void assert_ends(troupe_job *job, int reports)
+{
+    troupe_result *result;
+    troupe_must(troupe_job_wait(job, 60000, &result));
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    assert_int_equal(troupe_result_reports(result), reports);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+}
+
+static bool has_reported(void *user)
+{
+    troupe_job_status status;
+    troupe_job_status_get((troupe_job *)user, &status);
+    return status.reports > 0;
+}
+
+static void do_job(int number)
+{
+    assert_ends(submit(number, 2, 0), 2);
+}
+
+static int count_in(const char *text, const char *what)
+{
+    int count = 0;
+    for (const char *at = text; (at = strstr(at, what)) != NULL; at += strlen(what))
+        count++;
+    return count;
+}
+
+static void test_a_kind_of_jobs_runs_main_once(void **state)
+{
+    enum { JOBS = 4 };
+    (void)state;
+    for (int i = 1; i <= JOBS; i++) {
+        do_job(i);
+        (void)await_copy();
+    }
+    assert_int_equal(mains(), 1);
+    // Each has a log of its own, with what main has said and nothing of another job.
+    for (int i = 1; i <= JOBS; i++) {
+        char path[300], line[64];
+        snprintf(path, sizeof path, "%s/state/jobs/%08d/log", top, i);
+        char *log = support_read_file(path);
+        if (count_in(log, "main has begun\n") != 1)
+            fail_msg("the log of job %d is: %s", i, log);
+        free(log);
+        snprintf(path, sizeof path, "%s/step%s%.0d/log/rank_00001.log", storage, i > 1 ? "_" : "",
+                 i - 1);
+        log = support_read_file(path);
+        snprintf(line, sizeof line, "job %d does number %d\n", i, i);
+        assert_int_equal(count_in(log, line), 1);
+        assert_int_equal(count_in(log, " does number "), 1);
+        free(log);
+    }
+}
+
+static void test_several_at_a_time(void **state)
+{
+    enum { JOBS = 6 };
+    troupe_job *jobs[JOBS];
+    (void)state;
+    do_job(0);
+    (void)await_copy();
+    for (int i = 0; i < JOBS; i++)
+        jobs[i] = submit(i + 1, 3, 2000);
+    for (int i = 0; i < JOBS; i++)
+        assert_ends(jobs[i], 3);
+    assert_int_equal(mains(), 1);
+}
+
+static void test_another_environment_is_another_kind(void **state)
+{
+    (void)state;
+    do_job(1);
+    (void)await_copy();
+    setenv("WARM_OTHER", "1", 1);
+    do_job(2);
+    unsetenv("WARM_OTHER");
+    assert_int_equal(mains(), 2);
+    do_job(3);
+    assert_int_equal(mains(), 2);
+}
+
+// A descriptor of main's would be shared by all of them.
+static void test_a_program_that_holds_something_is_not_copied(void **state)
+{
+    (void)state;
+    setenv("WARM_HOLDS", "1", 1);
+    do_job(1);
+    do_job(2);
+    unsetenv("WARM_HOLDS");
+    assert_int_equal(mains(), 2);
+    assert_int_equal(find_copy(), 0);
+}
+
+static void test_a_program_that_ignores_its_children(void **state)
+{
+    (void)state;
+    setenv("WARM_IGNORES", "1", 1);
+    for (int i = 0; i < 3; i++)
+        do_job(i);
+    unsetenv("WARM_IGNORES");
+    assert_true(mains() <= 3);
+}
+
+// F17.
+static void test_a_dead_copy_is_followed_by_another(void **state)
+{
+    (void)state;
+    do_job(1);
+    pid_t first = await_copy();
+    assert_int_equal(kill(first, SIGKILL), 0);
+    assert_true(support_wait_until(is_gone, NULL, SUPPORT_SOON_MS));
+    do_job(2);
+    pid_t second = await_copy();
+    assert_int_equal(mains(), 2);
+    // It is killed as it makes a runner: whether it has one then or not, the job is done once.
+    for (int i = 3; i < 9; i++) {
+        troupe_job *job = submit(i, 2, 1000);
+        usleep((useconds_t)(i * 300));
+        (void)kill(second, SIGKILL);
+        assert_ends(job, 2);
+        do_job(100 + i);
+        second = await_copy();
+    }
+}
+
+// One that does not answer is not waited for, and what it does late is no other run.
+static void test_a_copy_that_hangs(void **state)
+{
+    (void)state;
+    do_job(1);
+    pid_t copy = await_copy();
+    assert_int_equal(kill(copy, SIGSTOP), 0);
+    do_job(2);
+    assert_int_equal(mains(), 2);
+    assert_int_equal(kill(copy, SIGCONT), 0);
+    do_job(3);
+}
+
+static void test_jobs_of_a_copy_outlive_it_and_the_server(void **state)
+{
+    (void)state;
+    do_job(1);
+    pid_t copy = await_copy();
+    troupe_job *job = submit(2, 40, 10000);
+    assert_true(support_wait_until(has_reported, job, SUPPORT_SOON_MS));
+    assert_int_equal(kill(copy, SIGKILL), 0);
+    pid_t server = server_status().pid;
+    assert_int_equal(kill(server, SIGKILL), 0);
+    run_tool("server start --cpus 4 --warm 1 --no-gateway");
+    assert_ends(job, 40);
+    assert_int_equal(mains(), 1);
+    do_job(3);
+    (void)await_copy();
+    // Its time is over, at last.
+    assert_true(support_wait_until(is_gone, NULL, SUPPORT_SOON_MS));
+}
+
+static int end(void **state)
+{
+    (void)state;
+    support_directory_remove(top);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, clear)
+
+int main(int argc, char **argv)
+{
+    top = getenv("TEST_WARM_TOP");
+    if (top == NULL) {
+        top = support_directory_make();
+        char *folder = support_path(top, "state");
+        setenv("TEST_WARM_TOP", top, 1);
+        setenv("TROUPE_STATE", folder, 1);
+        setenv("TROUPE_COMMAND", support_setting("TROUPE_TOOL"), 1);
+        unsetenv("TROUPE_SERVER");
+        free(folder);
+    }
+    storage = support_path(top, "runs");
+    witness = support_path(top, "witness");
+    be_main();
+    troupe_must(troupe_start(argc, argv, .cpus = 2)); // Does not return in a job.
+#if defined(__SANITIZE_THREAD__)
+    return 0; // It has a thread of its own, so nothing is copied.
+#endif
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_kind_of_jobs_runs_main_once),
+        TEST(test_several_at_a_time),
+        TEST(test_another_environment_is_another_kind),
+        TEST(test_a_program_that_holds_something_is_not_copied),
+        TEST(test_a_program_that_ignores_its_children),
+        TEST(test_a_dead_copy_is_followed_by_another),
+        TEST(test_a_copy_that_hangs),
+        TEST(test_jobs_of_a_copy_outlive_it_and_the_server),
+    };
+    return cmocka_run_group_tests(tests, NULL, end);
+}
