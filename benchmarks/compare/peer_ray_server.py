@@ -24,9 +24,9 @@ from ray.train.v2.api.data_parallel_trainer import DataParallelTrainer
 FOLDER = sys.argv[1]
 WANTED = sys.argv[2:]
 CLIENTS = 8
-SUBMISSIONS = 40  # Of one client.
-JOBS = 12
-STEPS = 4
+SUBMISSIONS = 20  # Of one client.
+JOBS = 6
+STEPS = 3
 STEP_S = 0.25
 
 
