@@ -17,7 +17,8 @@ TROUPE_STRUCT(trp_stored_request, (int, version), (troupe_text, action),
               (troupe_text, folder),     // Of the version; of a check: the checkpoint.
               (troupe_text, arguments)); // JSON, of the action.
 TROUPE_STRUCT(trp_stored_answer, (int, status), (troupe_text, text), (int64_t, job),
-              (troupe_text, path), (int64_t, journal));
+              (troupe_text, path), (int64_t, journal), // Of a run, or a socket.
+              (troupe_text, url), (troupe_text, token));
 
 // Of the action "submit".
 TROUPE_STRUCT(trp_stored_submission, (troupe_text, config), (troupe_text, data),

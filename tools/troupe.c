@@ -23,6 +23,7 @@ static const subcommand subcommands[] = {
     {"predict", "asks a service over HTTP for predictions", tool_predict},
     {"report", "a run as an HTML page: its metrics, restarts and checkpoints", tool_report},
     {"routes", "the services that run, and how they are asked", tool_pass},
+    {"serve", "serves a version of a repository of models under a route", tool_serve},
     {"server", "the train server of this user: start, stop, status, gc", tool_pass},
     {"stop", "has jobs of the train server end", tool_pass},
     {"submit", "gives a training run of a program to the train server", tool_submit},

@@ -19,6 +19,7 @@ int tool_pass(int argc, char **argv);
 bool tool_server_program(const char *command, char path[PATH_MAX]);
 int tool_predict(int argc, char **argv);
 int tool_report(int argc, char **argv);
+int tool_serve(int argc, char **argv);
 int tool_submit(int argc, char **argv);
 int tool_train(int argc, char **argv);
 int tool_worker(int argc, char **argv);

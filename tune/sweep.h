@@ -2,6 +2,7 @@
 #ifndef TRP_SWEEP_H
 #define TRP_SWEEP_H
 
+#include <runtime/base/arena.h>
 #include <tune/space.h>
 #include <tune/trial.h>
 
@@ -34,6 +35,9 @@ typedef struct trp_sweep_port {
     void (*result_free)(troupe_result **result);
 } trp_sweep_port;
 
+// The real one.
+extern const trp_sweep_port trp_sweep_train;
+
 struct troupe_sweep {
     const trp_sweep_port *port;
     const troupe_trainer *trainer;
@@ -51,6 +55,10 @@ struct troupe_sweep {
     double cpus;
     double started_s, elapsed_s;
     char ended_at[32]; // Time of day.
+    // Where the trainer was made for the sweep: what a config is as JSON; what frees it. NULL: it
+    // was not.
+    const char *(*settings)(const troupe_trainer *trainer, const void *config, trp_arena *arena);
+    void (*release)(const troupe_trainer *trainer);
 };
 
 // Fills in defaults, and takes the options of each trial. TROUPE_INVALID names the option that is

@@ -2,6 +2,8 @@
 #include <math.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
+#include <runtime/codec/json.h>
+#include <train/spec.h>
 #include <tune/sweep.h>
 #include <tune/sweep_facts.h>
 
@@ -22,6 +24,8 @@ void troupe_sweep_free(troupe_sweep **sweep)
     trp_free(self->trials);
     trp_free(self->columns);
     trp_free(self->folder);
+    if (self->release != NULL)
+        self->release(self->trainer);
     trp_free(self);
     *sweep = NULL;
 }
@@ -73,6 +77,20 @@ const void *troupe_sweep_best_config(const troupe_sweep *sweep)
         return NULL;
     const troupe_trial *best = troupe_sweep_best(sweep);
     return best == NULL ? NULL : best->config;
+}
+
+const char *troupe_sweep_best_json(const troupe_sweep *sweep)
+{
+    if (TRP_IS_NULL(sweep))
+        return NULL;
+    const void *config = troupe_sweep_best_config(sweep);
+    if (config == NULL)
+        return NULL;
+    if (sweep->settings != NULL)
+        return sweep->settings(sweep->trainer, config, trp_arena_current());
+    trp_buffer json = {0};
+    trp_json_value(&json, sweep->trainer->config, config);
+    return trp_spec_keep(trp_arena_current(), &json);
 }
 
 double troupe_sweep_elapsed_s(const troupe_sweep *sweep)

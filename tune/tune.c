@@ -16,6 +16,23 @@ static void job_status(troupe_job *job, troupe_job_status *status)
     troupe_job_status_get(job, status);
 }
 
+const trp_sweep_port trp_sweep_train = {
+    .cpus = cpus_of_process,
+    .submit = troupe_submit_as,
+    .stop = troupe_job_stop,
+    .kill = troupe_job_kill,
+    .wait = troupe_job_wait,
+    .status = job_status,
+    .pid = trp_handle_pid,
+    .path = troupe_job_path,
+    .close = troupe_job_close,
+    .result_status = troupe_result_status,
+    .result_error = troupe_result_error,
+    .result_stopped = troupe_result_stopped,
+    .result_elapsed_s = troupe_result_elapsed_s,
+    .result_free = troupe_result_free,
+};
+
 troupe_status troupe_tune_as(const troupe_trainer *trainer, const troupe_param *space, size_t count,
                              troupe_sweep **sweep, const troupe_tune_options *how)
 {
@@ -31,21 +48,5 @@ troupe_status troupe_tune_as(const troupe_trainer *trainer, const troupe_param *
         troupe_scheduler_free(&scheduler);
         return status;
     }
-    static const trp_sweep_port train = {
-        .cpus = cpus_of_process,
-        .submit = troupe_submit_as,
-        .stop = troupe_job_stop,
-        .kill = troupe_job_kill,
-        .wait = troupe_job_wait,
-        .status = job_status,
-        .pid = trp_handle_pid,
-        .path = troupe_job_path,
-        .close = troupe_job_close,
-        .result_status = troupe_result_status,
-        .result_error = troupe_result_error,
-        .result_stopped = troupe_result_stopped,
-        .result_elapsed_s = troupe_result_elapsed_s,
-        .result_free = troupe_result_free,
-    };
-    return trp_sweep_run(&train, trainer, space, count, sweep, how);
+    return trp_sweep_run(&trp_sweep_train, trainer, space, count, sweep, how);
 }

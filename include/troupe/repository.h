@@ -49,7 +49,10 @@ typedef struct troupe_push_options {
     // With .keep_program: what the version is trained with later, as of troupe_submit; without
     // references. Default: nothing, so that it can be served alone.
     const troupe_data_given *data;
+    void (*does_)(void); // Links what a kept program does beside training.
 } troupe_push_options;
+// Does nothing. A program that pushes is linked by it with what serves: a layer above this one.
+TROUPE_EXPERIMENTAL void troupe_stored_serves_(void);
 
 typedef struct troupe_repository_options {
     size_t size;            // sizeof(troupe_repository_options)
@@ -84,7 +87,9 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_push_as(const troupe_mo
 #define troupe_push(...) TROUPE_PUSH_(__VA_ARGS__, .unused_ = 0)
 #define TROUPE_PUSH_(M, key, checkpoint, ref, ...)                                                 \
     troupe_push_as(&troupe_model_##M, (key), (checkpoint), (ref),                                  \
-                   &(troupe_push_options){.size = sizeof(troupe_push_options), __VA_ARGS__})
+                   &(troupe_push_options){.size = sizeof(troupe_push_options),                     \
+                                          .does_ = troupe_stored_serves_,                          \
+                                          __VA_ARGS__})
 
 // As troupe_model_open, of a version. A function of its own, since a ref is a name and not a path:
 // a folder of that name changes nothing. TROUPE_WRONG_TYPE also: the version is of another model,

@@ -199,6 +199,49 @@ TROUPE_EXPERIMENTAL troupe_status troupe_service_stop(troupe_service service, in
 #define TROUPE_SERVICE_STOP_(service, ...)                                                         \
     troupe_service_stop((service), TROUPE_TIMEOUT_(__VA_ARGS__))
 
+// ---- Versions whose code is another program's
+
+// A service that a stored program keeps (stored.h). It ends with this process.
+typedef struct troupe_stored_service troupe_stored_service;
+
+// Has the program that was kept with a version of the repository serve it, as troupe_serve would,
+// and returns when all replicas have opened it. Without .socket it listens at ROUTE.sock in the
+// folder `routes` of the train server's state folder, where the gateway finds it: "/digits" at
+// digits.sock. *service is for the caller to stop. Errors as those of troupe_submit_stored and
+// troupe_serve.
+//     troupe_serve_stored("digits@production", "/digits", &service, .replicas = 2)
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_serve_stored_with(const char *ref, const char *route, troupe_stored_service **service,
+                         const troupe_serve_options *how);
+#define troupe_serve_stored(...) TROUPE_SERVE_STORED_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SERVE_STORED_(ref, route, service, ...)                                             \
+    troupe_serve_stored_with(                                                                      \
+        (ref), (route), (service),                                                                 \
+        &(troupe_serve_options){.size = sizeof(troupe_serve_options), __VA_ARGS__})
+
+// Sets *y to the predictions for x, as of troupe_predict, and waits for them; its elements belong
+// to the thread's arena. By one thread at a time; others wait. Errors as those of troupe_predict;
+// TROUPE_PEER_LOST: the service has died.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_stored_predict(troupe_stored_service *service, const troupe_tensor *x, troupe_tensor *y);
+
+// Where it listens: its unix socket; with .http also the address, else "", and what clients must
+// show, as "Authorization: Bearer TOKEN". Texts live as long as the service.
+typedef struct troupe_stored_service_where {
+    const char *socket, *url, *token;
+    int pid; // The process of the stored program.
+} troupe_stored_service_where;
+TROUPE_EXPERIMENTAL void troupe_stored_service_where_get(const troupe_stored_service *service,
+                                                         troupe_stored_service_where *where,
+                                                         size_t size);
+#define troupe_stored_service_where_get(service, where)                                            \
+    troupe_stored_service_where_get((service), (where), sizeof(troupe_stored_service_where))
+
+// Ends the service, as troupe_service_stop does, and clears *service, whatever comes of it.
+// Harmless on NULL. TROUPE_PEER_LOST: it had died.
+TROUPE_EXPERIMENTAL troupe_status troupe_stored_service_stop(troupe_stored_service **service,
+                                                             int force_after_ms);
+
 TROUPE_END_C
 
 #endif

@@ -65,6 +65,20 @@ typedef struct troupe_param {
     {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_FIXED, .text = (value)}
 // clang-format on
 
+// Rows of troupe_tune_stored: of a number that is named, as "fitting.batch".
+// clang-format off
+#define TROUPE_NAMED_PARAM_(path) .size = sizeof(troupe_param), .name = (path)
+#define TROUPE_NAMED_UNIFORM(path, lowest, highest)                                                \
+    {TROUPE_NAMED_PARAM_(path), .draw = TROUPE_DRAW_UNIFORM, .low = (lowest), .high = (highest)}
+#define TROUPE_NAMED_LOG_UNIFORM(path, lowest, highest)                                            \
+    {TROUPE_NAMED_PARAM_(path), .draw = TROUPE_DRAW_LOG_UNIFORM, .low = (lowest), .high = (highest)}
+#define TROUPE_NAMED_INTEGER(path, lowest, highest)                                                \
+    {TROUPE_NAMED_PARAM_(path), .draw = TROUPE_DRAW_INTEGER, .low = (lowest), .high = (highest)}
+#define TROUPE_NAMED_CHOICE(path, ...)                                                             \
+    {TROUPE_NAMED_PARAM_(path), .draw = TROUPE_DRAW_CHOICE, .choices = {__VA_ARGS__},              \
+     .choice_count = TROUPE_COUNT(__VA_ARGS__)}
+// clang-format on
+
 typedef enum troupe_search {
     TROUPE_SEARCH_RANDOM, // Independent draws.
     // Every combination of choices, integers and, for a range, the midpoints of `grid_points` equal
@@ -120,6 +134,7 @@ typedef struct troupe_tune_options {
     // killed if it has not ended 2 s later. It is then an ERROR, its `.error` says so, and what it
     // reported counts.
     double trial_timeout_s;
+    const struct troupe_stored_options *stored; // Of troupe_tune_stored; its .train is .train.
 } troupe_tune_options;
 
 typedef enum troupe_trial_state {
@@ -160,6 +175,25 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_tune_as(const troupe_tr
     troupe_tune_as(&troupe_trainer_##loop, (space), sizeof(space) / sizeof *(space), (sweep),      \
                    &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
 
+// A sweep over a version of the repository of models whose code is another program's: each trial is
+// a troupe_submit_stored of the version, with the settings in `json` (NULL: its own) and what the
+// space draws over them. Its rows name numbers of the version's config, as "rate" or
+// "fitting.batch": TROUPE_NAMED_UNIFORM and its kin. Repository, data and weights to begin with are
+// in .stored. A trial's config is not to be had typed: troupe_sweep_best_json. Errors as those of
+// troupe_tune and troupe_submit_stored; what the config lacks is TROUPE_INVALID, of the first
+// trial.
+//     const troupe_param space[] = {TROUPE_NAMED_LOG_UNIFORM("rate", 1e-4, 1.0)};
+//     troupe_tune_stored("digits@3", NULL, space, &sweep, .metric = "loss", .goal =
+//     TROUPE_MINIMIZE)
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_tune_stored_with(const char *ref, const char *json, const troupe_param *space, size_t count,
+                        troupe_sweep **sweep, const troupe_tune_options *how);
+#define troupe_tune_stored(...) TROUPE_TUNE_STORED_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_TUNE_STORED_(ref, json, space, sweep, ...)                                          \
+    troupe_tune_stored_with(                                                                       \
+        (ref), (json), (space), sizeof(space) / sizeof *(space), (sweep),                          \
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
+
 // Frees a sweep and clears *sweep. Harmless on NULL.
 TROUPE_EXPERIMENTAL void troupe_sweep_free(troupe_sweep **sweep);
 
@@ -179,6 +213,10 @@ TROUPE_EXPERIMENTAL void troupe_sweep_print(const troupe_sweep *sweep, FILE *out
 // The best trial's config, typed; NULL if no trial reported.
 #define troupe_best(loop, sweep) ((const troupe_config_##loop *)troupe_sweep_best_config(sweep))
 TROUPE_EXPERIMENTAL const void *troupe_sweep_best_config(const troupe_sweep *sweep);
+
+// The same as JSON: what troupe_submit_stored takes as settings, and a config as JSON of any other
+// sweep. It belongs to the thread's arena. NULL if no trial reported, or memory is short.
+TROUPE_EXPERIMENTAL const char *troupe_sweep_best_json(const troupe_sweep *sweep);
 
 TROUPE_END_C
 

@@ -16,8 +16,8 @@ for header in "$source"/include/troupe/*.h; do
     name=$(basename "$header" .h)
     [ "$name" = export ] || [ -s "$work/man3/troupe_$name.h.3" ] || complain "there is no page of $name.h"
 done
-# Tables of types, and of what macros wrap, are no functions to look up.
-for symbol in $(grep -v -e '^#' -e '^troupe_type_' "$source/tools/symbols.txt"); do
+# Tables of types, and of what macros wrap, are no functions to look up, nor is what is internal.
+for symbol in $(grep -v -e '^#' -e '^troupe_type_' -e '_$' "$source/tools/symbols.txt"); do
     [ -s "$work/man3/$symbol.3" ] || complain "$symbol has no page"
 done
 for macro in TROUPE_ACTOR TROUPE_ACTOR_STATIC TROUPE_TASK TROUPE_STRUCT TROUPE_TRY troupe_spawn troupe_call; do

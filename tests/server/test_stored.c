@@ -146,6 +146,7 @@ static void refuses(const char *ref, const char *json, troupe_status expected, c
     assert_null(job);
 }
 
+// G24.
 static void test_what_is_wrong_is_said(void **state)
 {
     (void)state;
@@ -222,6 +223,99 @@ static void test_an_import_takes_a_program_only_when_it_is_told_to(void **state)
     expect_tool(1, "models import --with-program out cut", "out/program is damaged");
     expect_tool(0, "models import out cut", "cut@");
     free(out), free(program);
+}
+
+// ---- services
+
+static double predict(troupe_stored_service *service, double x)
+{
+    troupe_tensor in = troupe_tensor_of(TROUPE_FLOAT64, &x, 1), y;
+    troupe_must(troupe_stored_predict(service, &in, &y));
+    assert_int_equal(y.shape[0], 1);
+    double got = *(const double *)y.data;
+    troupe_arena_reset();
+    return got;
+}
+
+// G16.
+static void test_a_ref_is_served_by_its_program(void **state)
+{
+    (void)state;
+    troupe_stored_service *service, *other = NULL;
+    troupe_stored_service_where where;
+    float single = 1;
+    troupe_tensor odd = troupe_tensor_of(TROUPE_FLOAT32, &single, 1), y;
+    char *socket = support_path(top, "routes/slope.sock");
+    troupe_must(troupe_serve_stored("served@1", "/slope", &service, .socket = socket));
+    troupe_stored_service_where_get(service, &where);
+    assert_string_equal(where.socket, socket);
+    assert_string_equal(where.url, "");
+    assert_true(predict(service, 3) > 5.5 && predict(service, 3) < 6.5); // It has learned 2 x.
+    said(troupe_stored_predict(service, &odd, &y), TROUPE_WRONG_TYPE, "");
+    said(troupe_serve_stored("served@1", "/slope", &other, .socket = socket), TROUPE_EXISTS,
+         "served@1: ");
+    assert_null(other);
+    troupe_must(troupe_stored_service_stop(&service, 5000));
+    assert_false(support_exists(socket));
+    said(troupe_serve_stored("served", "slope", &other, .socket = socket), TROUPE_INVALID, "route");
+    said(troupe_serve_stored("served", "/a", &other, .config = "{\"lr\": 1}", .socket = socket),
+         TROUPE_NOT_FOUND, "its members are rate, ");
+    said(troupe_serve_stored("bare", "/a", &other, .socket = socket), TROUPE_UNSUPPORTED,
+         "was pushed without its program");
+    // Where it has died that is said.
+    troupe_must(troupe_serve_stored("served@1", "/slope", &service, .socket = socket));
+    troupe_stored_service_where_get(service, &where);
+    assert_true(predict(service, 1) > 0);
+    assert_int_equal(kill(where.pid, SIGKILL), 0);
+    troupe_tensor in = troupe_tensor_of(TROUPE_FLOAT64, (double[]){1}, 1);
+    said(troupe_stored_predict(service, &in, &y), TROUPE_PEER_LOST, "");
+    said(troupe_stored_service_stop(&service, 5000), TROUPE_PEER_LOST, "has died");
+    free(socket);
+}
+
+// ---- sweeps
+
+// G16.
+static void test_a_ref_is_tuned(void **state)
+{
+    (void)state;
+    const troupe_param space[] = {TROUPE_NAMED_LOG_UNIFORM("rate", 1e-4, 0.05),
+                                  TROUPE_NAMED_CHOICE("fitting.batch", 4, 6)};
+    const troupe_param odd[] = {TROUPE_NAMED_UNIFORM("lr", 0, 1)};
+    const troupe_param twice[] = {TROUPE_NAMED_UNIFORM("rate", 0, 1),
+                                  TROUPE_NAMED_UNIFORM("rate", 0, 1)};
+    troupe_train_options options = *plain(NULL);
+    troupe_sweep *sweep;
+    troupe_job *job;
+    troupe_result *result;
+    troupe_must(troupe_tune_stored("slope@production", "{\"fitting\": {\"epochs\": 2}}", space,
+                                   &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 4,
+                                   .concurrent = 2, .seed = 7, .train = &options));
+    assert_int_equal(troupe_sweep_count(sweep), 4);
+    for (size_t i = 0; i < 4; i++) {
+        const troupe_trial *trial = troupe_sweep_trial(sweep, i);
+        assert_int_equal(trial->state, TROUPE_TRIAL_TERMINATED);
+        assert_int_equal(trial->reports, 2);
+    }
+    const troupe_trial *best = troupe_sweep_best(sweep);
+    const char *json = troupe_sweep_best_json(sweep);
+    if (!strstr(json, "\"fitting\": {\"epochs\": 2, \"batch\": ") || !strstr(json, "\"rate\": "))
+        fail_msg("the best trial's settings are %s", json);
+    // They train the same again.
+    troupe_must(troupe_submit_stored("slope@1", json, NULL, &job, .train = plain("again")));
+    troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+    assert_true(metric_of(result, "loss") == best->best_metric);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    troupe_sweep_free(&sweep);
+    said(troupe_tune_stored("slope", NULL, odd, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
+                            .train = &options),
+         TROUPE_INVALID, "its members are rate, ");
+    said(troupe_tune_stored("slope", NULL, twice, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
+                            .scheduler = troupe_asha(.grace = 1)),
+         TROUPE_INVALID, "space[1] (rate): it is in the space already");
+    said(troupe_tune_stored("bare", NULL, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE),
+         TROUPE_UNSUPPORTED, "was pushed without its program");
 }
 
 // ---- through a train server
@@ -328,6 +422,34 @@ static void test_http_sets_what_it_may_alone(void **state)
     refuses_post("[]", 400, "no JSON object");
 }
 
+static bool is_routed(void *unused)
+{
+    (void)unused;
+    reply got = ask((asked){"POST", "/shell", NULL, NULL, "{\"instances\": [3]}", token});
+    bool is = got.code == 200 && strstr(got.body, "\"predictions\"");
+    reply_free(&got);
+    return is;
+}
+
+static void test_a_ref_is_served_from_the_shell(void **state)
+{
+    (void)state;
+    char command[600], line[400] = "", pid[32] = "";
+    snprintf(command, sizeof command, "sh -c 'echo $$; exec %s serve slope@production /shell'",
+             support_setting("TROUPE_TOOL"));
+    FILE *shell = popen(command, "r");
+    assert_non_null(fgets(pid, sizeof pid, shell));
+    assert_non_null(fgets(line, sizeof line, shell));
+    assert_non_null(strstr(line, "/shell is served at "));
+    assert_true(support_wait_until(is_routed, NULL, SUPPORT_SOON_MS));
+    assert_int_equal(kill((pid_t)strtol(pid, NULL, 10), SIGTERM), 0);
+    assert_int_equal(pclose(shell), 0);
+    expect_tool(1, "serve slope@7 /shell", "troupe serve: ");
+    expect_tool(2, "serve slope", "usage: troupe serve");
+    expect_tool(2, "serve slope /a --replicas 0", "is not a number of 1 or more");
+    expect_tool(0, "serve --help", "--replicas N");
+}
+
 static void test_a_ref_is_trained_from_the_shell(void **state)
 {
     (void)state;
@@ -360,9 +482,12 @@ int main(void)
         cmocka_unit_test(test_a_program_that_is_not_itself_is_not_started),
         cmocka_unit_test(test_a_program_that_cannot_be_asked_is_not_kept),
         cmocka_unit_test(test_an_import_takes_a_program_only_when_it_is_told_to),
+        cmocka_unit_test(test_a_ref_is_served_by_its_program),
+        cmocka_unit_test(test_a_ref_is_tuned),
         cmocka_unit_test_setup(test_a_ref_is_trained_by_a_server, start_server),
         cmocka_unit_test(test_a_ref_is_submitted_over_http),
         cmocka_unit_test(test_http_sets_what_it_may_alone),
+        cmocka_unit_test(test_a_ref_is_served_from_the_shell),
         cmocka_unit_test_teardown(test_a_ref_is_trained_from_the_shell, stop_server),
     };
     return cmocka_run_group_tests(tests, start, stop);

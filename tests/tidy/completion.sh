@@ -33,7 +33,8 @@ touch rates.csv
 commands=$(sed -n 's/^    {"\([a-z]*\)", .*/\1/p' "$source/tools/troupe.c")
 [ "$(echo "$commands" | wc -l)" -gt 6 ] || { echo "tools/troupe.c lists too few commands: $commands"; exit 1; }
 for command in $commands; do
-    expect "$command" troupe "$command"
+    # shellcheck disable=SC2046
+    expect "$(echo $(echo "$commands" | grep "^$command"))" troupe "$command" # "serve" begins "server", too.
     # Each long option of the command's table, which stands in its function where a file has several commands.
     file=$(grep -lE "^int (tool|program)_$command\\(int argc" "$source"/tools/*.c "$source"/server/*.c) ||
         { echo "no source has the command $command"; exit 1; }
