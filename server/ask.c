@@ -1,6 +1,7 @@
 // ask.c: see server/ask.h.
 #include <runtime/base/error.h>
 #include <runtime/base/printable.h>
+#include <runtime/codec/json.h>
 #include <server/ask.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,4 +103,12 @@ const char *trp_show_date(double unix_s, char text[32])
     if (localtime_r(&at, &parts) == NULL || strftime(text, 32, "%Y-%m-%d %H:%M:%S", &parts) == 0)
         text[0] = '\0';
     return text;
+}
+
+void trp_print_json(const troupe_type *type, const void *value)
+{
+    trp_buffer json = {0};
+    trp_json_value(&json, type, value);
+    printf("%.*s\n", (int)json.size, (const char *)json.data);
+    trp_buffer_free(&json);
 }

@@ -29,6 +29,9 @@ int trp_asker_fail(const trp_asker *asker);
 // Which job a text names: a number, or else a key.
 trp_wire_job_name trp_job_named(const char *text);
 
+// Prints a value as JSON, and a line's end.
+void trp_print_json(const troupe_type *type, const void *value);
+
 // "1.5 MiB", "3 min 20 s", "2026-11-26 18:55"
 const char *trp_show_bytes(uint64_t bytes, char text[32]);
 const char *trp_show_time(double seconds, char text[32]);

@@ -23,14 +23,6 @@ typedef struct jobs_settings {
     bool json;
 } jobs_settings;
 
-static void print_json(const troupe_type *type, const void *value)
-{
-    trp_buffer json = {0};
-    trp_json_value(&json, type, value);
-    printf("%.*s\n", (int)json.size, (const char *)json.data);
-    trp_buffer_free(&json);
-}
-
 static int list_jobs(trp_asker *asker, bool runs, const jobs_settings *it)
 {
     trp_wire_jobs jobs = {0};
@@ -41,7 +33,7 @@ static int list_jobs(trp_asker *asker, bool runs, const jobs_settings *it)
         trp_job_folders_read(asker->folder.text, &it->list, &asker->arena, &jobs) != TROUPE_OK)
         return trp_asker_fail(asker);
     if (it->json)
-        print_json(&troupe_type_troupe_array_trp_wire_job, &jobs.jobs);
+        trp_print_json(&troupe_type_troupe_array_trp_wire_job, &jobs.jobs);
     else
         trp_job_table_print(&jobs, runs, stdout);
     return PROGRAM_DONE;
@@ -78,7 +70,7 @@ static int show_job(trp_asker *asker, bool runs, const jobs_settings *it, const 
         return PROGRAM_FAILED;
     }
     if (it->json)
-        print_json(&troupe_type_trp_wire_job, &job);
+        trp_print_json(&troupe_type_trp_wire_job, &job);
     else
         trp_job_print(&job, runs, stdout);
     return PROGRAM_DONE;

@@ -399,14 +399,6 @@ static void print_status(const trp_wire_status *it)
         printf("gateway  %s\n", it->gateway);
 }
 
-static void print_json(const troupe_type *type, const void *value)
-{
-    trp_buffer json = {0};
-    trp_json_value(&json, type, value);
-    printf("%.*s\n", (int)json.size, (const char *)json.data);
-    trp_buffer_free(&json);
-}
-
 static int show_status(settings *it)
 {
     trp_asker asker;
@@ -425,7 +417,7 @@ static int show_status(settings *it)
                            TRP_WIRE_STATUS, &troupe_type_trp_wire_status, &status))
             result = PROGRAM_FAILED;
         else if (it->json)
-            print_json(&troupe_type_trp_wire_status, &status);
+            trp_print_json(&troupe_type_trp_wire_status, &status);
         else
             print_status(&status);
     }

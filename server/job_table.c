@@ -1,5 +1,6 @@
 // job_table.c: see server/job_table.h.
 #include <inttypes.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
@@ -29,19 +30,12 @@ static const char *printable(const char *text, char *out, size_t capacity)
     return out;
 }
 
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 // How long it has waited, run, or took.
 static double seconds_of(const trp_wire_job *job)
 {
     double from =
         job->granted_at > 0 && job->state != TRP_JOB_QUEUED ? job->granted_at : job->submitted_at;
-    return (job->ended_at > 0 ? job->ended_at : now_s()) - from;
+    return (job->ended_at > 0 ? job->ended_at : trp_clock_unix_s()) - from;
 }
 
 static const char *remark_of(const trp_wire_job *job)

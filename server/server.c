@@ -24,13 +24,6 @@
 
 enum { EVENTS = 64, FAREWELL_MS = 500 };
 
-static double unix_time(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 // ---- the lock
 
 troupe_status trp_server_lock(const char *folder, int *fd)
@@ -143,8 +136,8 @@ static troupe_status open_all(trp_server *server)
     TROUPE_TRY(open_signals(server));
     TROUPE_TRY(open_calendar(server));
     TROUPE_TRY(measure(server->how, &machine));
-    TROUPE_TRY(trp_jobs_open(server->how->folder, &machine, &acts, trp_clock_ms(), unix_time(),
-                             &server->jobs));
+    TROUPE_TRY(trp_jobs_open(server->how->folder, &machine, &acts, trp_clock_ms(),
+                             trp_clock_unix_s(), &server->jobs));
     return open_socket(server);
 }
 
@@ -281,7 +274,7 @@ static troupe_status turn(trp_server *server)
     int count = epoll_wait(server->epoll, events, EVENTS, wait_ms(server));
     if (count < 0 && errno != EINTR)
         return trp_fail_errno(TROUPE_IO, "the train server cannot wait");
-    trp_jobs_set_time(server->jobs, trp_clock_ms(), unix_time());
+    trp_jobs_set_time(server->jobs, trp_clock_ms(), trp_clock_unix_s());
     take_more(server);
     for (int i = 0; i < count; i++)
         take(server, &events[i]);
@@ -322,7 +315,7 @@ troupe_status trp_server_run(const trp_server_how *how)
                          .calendar.fd = -1,
                          .gateway.fd = -1,
                          .track.fd = -1,
-                         .started_at = unix_time()};
+                         .started_at = trp_clock_unix_s()};
     (void)umask(0077);
     troupe_status status = open_all(&server);
     if (status == TROUPE_OK) {

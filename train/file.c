@@ -44,6 +44,13 @@ troupe_status trp_path_make(trp_path *path, const char *format, ...)
     return TROUPE_OK;
 }
 
+void trp_path_trim(trp_path *path)
+{
+    size_t length = strlen(path->text);
+    while (length > 1 && path->text[length - 1] == '/')
+        path->text[--length] = '\0';
+}
+
 static troupe_status write_all(int fd, const char *path, const void *data, size_t size)
 {
     const char *at = (const char *)data;

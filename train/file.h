@@ -17,6 +17,8 @@ typedef struct trp_path {
 } trp_path;
 troupe_status trp_path_make(trp_path *path, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+// Cuts slashes off its end, but for the root's.
+void trp_path_trim(trp_path *path);
 
 typedef struct trp_piece {
     const void *data;

@@ -27,7 +27,9 @@ static troupe_status choose_by_environment(trp_server_use *use, trp_path *folder
     }
     if (wanted != NULL && wanted[0] == '/') {
         *use = TRP_SERVER_NEED;
-        return trp_path_make(folder, "%s", wanted);
+        TROUPE_TRY(trp_path_make(folder, "%s", wanted));
+        trp_path_trim(folder);
+        return TROUPE_OK;
     }
     if (wanted != NULL && wanted[0] != '\0' && strcmp(wanted, "auto") != 0)
         return troupe_fail(TROUPE_INVALID,

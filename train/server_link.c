@@ -6,6 +6,7 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/run_folder.h>
 #include <runtime/base/thread.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,16 +51,6 @@ struct trp_server_link {
 };
 
 // ---- connecting
-
-static void read_line(const char *path, char *text, size_t size)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? read(fd, text, size - 1) : -1;
-    text[got > 0 ? got : 0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    if (fd >= 0)
-        close(fd);
-}
 
 static troupe_status check_peer(int fd, const char *state_folder)
 {
@@ -108,11 +99,11 @@ troupe_status trp_server_connect(const char *state_folder, int *fd)
 
 troupe_status trp_server_put_hello(trp_buffer *out, uint32_t number)
 {
-    char boot[64], program[512];
+    char boot[TRP_BOOT_ID_MAX], program[512];
     struct stat space = {0};
     ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
     program[length > 0 ? length : 0] = '\0';
-    read_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+    trp_boot_id(boot);
     (void)stat("/proc/self/ns/pid", &space);
     trp_wire_hello hello = {.version = TRP_WIRE_VERSION,
                             .boot_id = boot,

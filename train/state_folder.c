@@ -33,9 +33,7 @@ troupe_status trp_state_folder_find(trp_path *folder)
                            "neither HOME nor XDG_STATE_HOME says where the train server keeps its "
                            "state: " ADVICE);
     }
-    size_t length = strlen(folder->text);
-    while (length > 1 && folder->text[length - 1] == '/')
-        folder->text[--length] = '\0';
+    trp_path_trim(folder);
     return trp_state_folder_socket(folder->text, &address);
 }
 

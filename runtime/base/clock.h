@@ -1,4 +1,4 @@
-// clock.h: monotonic time. Nothing in the library waits by the wall clock.
+// clock.h: monotonic time, and the time of day. Nothing in the library waits by the wall clock.
 #ifndef TRP_BASE_CLOCK_H
 #define TRP_BASE_CLOCK_H
 
@@ -9,6 +9,8 @@ static inline int64_t trp_clock_ms(void)
 {
     return trp_clock_ns() / 1000000;
 }
+// The time of day, in seconds since 1970, for what is shown and for what begins at a date.
+double trp_clock_unix_s(void);
 // The hour so many milliseconds from now; -1, which means none, of a negative number.
 static inline int64_t trp_clock_deadline(int64_t timeout_ms)
 {

@@ -38,19 +38,26 @@ void trp_folder_remove(const char *folder)
     close(folder_fd);
 }
 
-uint32_t trp_folder_space(void)
+void trp_boot_id(char id[TRP_BOOT_ID_MAX])
 {
-    char text[64];
-    struct stat about;
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd >= 0 ? read(fd, text, sizeof text) : -1;
+    ssize_t size = fd >= 0 ? read(fd, id, TRP_BOOT_ID_MAX - 1) : 0;
+    id[size > 0 ? size : 0] = '\0';
+    id[strcspn(id, "\n")] = '\0';
     if (fd >= 0)
         close(fd);
-    if (size <= 0 || stat("/proc/self/ns/pid", &about) != 0)
+}
+
+uint32_t trp_folder_space(void)
+{
+    char id[TRP_BOOT_ID_MAX];
+    struct stat about;
+    trp_boot_id(id);
+    if (id[0] == '\0' || stat("/proc/self/ns/pid", &about) != 0)
         return 0;
     uint64_t sum = about.st_ino;
-    for (ssize_t i = 0; i < size; i++) // FNV-1a.
-        sum = (sum ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    for (const char *at = id; *at != '\0'; at++) // FNV-1a.
+        sum = (sum ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
     return (uint32_t)(sum ^ (sum >> 32)) | 1;
 }
 

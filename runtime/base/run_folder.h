@@ -13,6 +13,10 @@ void trp_folder_remove(const char *folder);
 // cannot be told.
 uint32_t trp_folder_space(void);
 
+enum { TRP_BOOT_ID_MAX = 40 };
+// What this boot of the machine is called; empty: that cannot be told.
+void trp_boot_id(char id[TRP_BOOT_ID_MAX]);
+
 // Removes the folders of killed runs in `base`: those whose process is gone and whose lock nobody
 // holds. Those that were being made have no lock: where the process's number counts elsewhere, they
 // are removed a minute after that began.
