@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 // "TrSv", so that another program's database is not taken for ours.
-enum { VERSION = 1, APPLICATION = 0x54725376 };
+enum { VERSION = 2, APPLICATION = 0x54725376 };
 
 typedef enum value_kind { INTEGER, LONG, REAL, BOOL, TEXT, BYTES, NEED } value_kind;
 typedef enum table { JOBS, WISHES, ATTEMPTS, TABLES } table;
@@ -62,12 +62,14 @@ static const column columns[] = {
     COLUMN(WISHES, INTEGER, "resizes", "", resizes),
     COLUMN(WISHES, INTEGER, "kill", "", kill),
     COLUMN(WISHES, TEXT, "why", "", why),
+    COLUMN(WISHES, INTEGER, "more", "", more),
     COLUMN(ATTEMPTS, INTEGER, "ranks", "", granted_ranks),
     COLUMN(ATTEMPTS, REAL, "cpus", "", cpus),
     COLUMN(ATTEMPTS, REAL, "gpus", "", gpus),
     COLUMN(ATTEMPTS, REAL, "granted_at", "", granted_at),
     COLUMN(ATTEMPTS, TEXT, "gpu_ids", "", gpu_ids),
     COLUMN(ATTEMPTS, BYTES, "devices", "", devices),
+    COLUMN(ATTEMPTS, BOOL, "grown", "", grown),
     COLUMN(ATTEMPTS, BOOL, "greeted", "", greeted),
     COLUMN(ATTEMPTS, TEXT, "boot_id", "", boot_id),
 };
@@ -296,6 +298,40 @@ static int read_number(trp_books *books, const char *sql, int *result)
     return number;
 }
 
+static troupe_status add_column(trp_books *books, const column *it)
+{
+    char sql[160];
+    int result;
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM pragma_table_info('%s') WHERE name = '%s'",
+             tables[it->table].name, it->name);
+    int there = read_number(books, sql, &result);
+    if (result != SQLITE_OK)
+        return fail(books, result, "it cannot be read");
+    snprintf(sql, sizeof sql, "ALTER TABLE %s ADD COLUMN \"%s\" %s", tables[it->table].name,
+             it->name, type_name(it->kind));
+    return there > 0 ? TROUPE_OK : run(books, sql);
+}
+
+// Adds what books of an earlier version lack: all of it, or nothing.
+static troupe_status renew(trp_books *books)
+{
+    TROUPE_TRY(run(books, "BEGIN IMMEDIATE"));
+    troupe_status status = TROUPE_OK;
+    for (int i = 0; i < COLUMNS && status == TROUPE_OK; i++)
+        status = add_column(books, &columns[i]);
+    if (status == TROUPE_OK)
+        status = trp_books_settle(books);
+    if (status == TROUPE_OK)
+        status = trp_books_commit(books);
+    if (status != TROUPE_OK) {
+        troupe_error kept;
+        trp_error_hold(&kept);
+        trp_books_undo(books);
+        trp_error_restore(&kept);
+    }
+    return status;
+}
+
 static troupe_status check_whole(trp_books *books)
 {
     sqlite3_stmt *statement = NULL;
@@ -368,6 +404,8 @@ static troupe_status open_base(trp_books *books, bool *fresh)
     *fresh = version == 0;
     if (*fresh)
         TROUPE_TRY(make_tables(books));
+    else if (version < VERSION)
+        TROUPE_TRY(renew(books));
     TROUPE_TRY(make_papers(books));
     TROUPE_TRY(read_name(books));
     return prepare_all(books);

@@ -37,6 +37,7 @@ typedef struct trp_row {
     int64_t revision; // 0: nothing was yet.
     bool stop, stop_next, pause;
     int ranks, resizes, kill;
+    int more;  // Ranks beyond the grant, which another attempt would have; 0: none.
     char *why; // Of a kill, or of a pause that the server made.
     trp_row_live *live;
     int live_count;
@@ -45,6 +46,7 @@ typedef struct trp_row {
     double cpus, gpus, granted_at;
     char *gpu_ids;        // NULL: none.
     troupe_bytes devices; // Of each rank the mask of its GPUs.
+    bool grown;           // Of more ranks than the attempt has: they are the next one's.
     bool greeted;         // Its runner has been heard.
     char *boot_id;
 } trp_row;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <train/alive.h>
 #include <train/file.h>
 #include <unistd.h>
 
@@ -30,15 +31,19 @@ static pid_t holder(int fd, off_t byte)
 
 static void read_attempt(int fd, trp_fence *found)
 {
-    char text[16] = "";
+    char text[32] = "";
     found->set = pread(fd, text, sizeof text - 1, 0) > 0;
     found->attempt = (int)strtol(text, NULL, 10);
+    found->left = strstr(text, TRP_ALIVE_LEFT) != NULL;
 }
 
 static troupe_status write_attempt(int fd, const char *path, int attempt)
 {
-    char text[16];
-    int size = snprintf(text, sizeof text, "%d\n", attempt);
+    char text[32];
+    trp_fence found;
+    read_attempt(fd, &found); // Of the last one, until there is another.
+    int size = snprintf(text, sizeof text, "%d%s\n", attempt,
+                        attempt == 0 && found.left ? TRP_ALIVE_LEFT : "");
     if (pwrite(fd, text, (size_t)size, 0) != size || ftruncate(fd, size) != 0)
         return trp_fail_errno(TROUPE_IO, "%s cannot be written", path);
     return TROUPE_OK;

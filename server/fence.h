@@ -2,7 +2,8 @@
 //
 // Byte 0 is locked by the launcher and then the runner it becomes, byte 1 by the runner's keeper.
 // The text is the number of the attempt that may run, 0: none; it changes under the lock of byte 0
-// alone, so that a launcher that comes late finds another number and ends. In the server nothing
+// alone, so that a launcher that comes late finds another number and ends. A runner that was asked
+// to end by a signal says so behind the number (trp_alive_say_left). In the server nothing
 // else may open the file: closing any descriptor of it lets go of its locks.
 #ifndef TRP_SERVER_FENCE_H
 #define TRP_SERVER_FENCE_H
@@ -14,6 +15,7 @@
 typedef struct trp_fence {
     int attempt;          // That may run; 0: none, or the file is not there.
     bool set;             // An attempt was let run at some time.
+    bool left;            // The last one that was ends, or has ended, since a signal asked it to.
     pid_t runner, keeper; // That have the locks; 0: free, -1: one that this system cannot name.
 } trp_fence;
 

@@ -1,5 +1,4 @@
 // jobs.c: see server/jobs.h: the table of jobs, submissions, and what is shown of them.
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <runtime/base/error.h>
@@ -12,21 +11,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <train/state_folder.h>
-#include <unistd.h>
 
 enum { NAME_MAX_BYTES = 200, GRACE_MS = 1000 };
 
 // ---- opening
-
-static void read_boot_id(char *id, size_t capacity)
-{
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    ssize_t size = fd >= 0 ? read(fd, id, capacity - 1) : 0;
-    id[size > 0 ? size : 0] = '\0';
-    id[strcspn(id, "\n")] = '\0';
-    if (fd >= 0)
-        close(fd);
-}
 
 static troupe_status load_row(void *user, trp_row *row)
 {
@@ -64,7 +52,7 @@ troupe_status trp_jobs_open(const char *folder, const trp_resources *machine,
     it->wipe_ms = now_ms + TRP_WIPE_MS; // What a server before may have left.
     it->next_due_ms = INT64_MAX;
     it->begun_unix_s = it->unix_s = unix_s;
-    read_boot_id(it->boot_id, sizeof it->boot_id);
+    trp_boot_id(it->boot_id);
     troupe_status status = trp_path_make(&it->folder, "%s", folder);
     if (status == TROUPE_OK)
         status = open_parts(it, machine);
@@ -252,6 +240,13 @@ troupe_status trp_jobs_find(trp_jobs *jobs, const trp_wire_job_name *name, trp_e
 }
 
 // ---- submissions
+
+void trp_jobs_need_ranks(trp_row *row, int ranks)
+{
+    row->need.ranks = ranks;
+    if (row->need.min_ranks > ranks)
+        row->need.min_ranks = ranks;
+}
 
 troupe_status trp_jobs_request(const trp_jobs *jobs, const trp_row *row, trp_request *request)
 {
@@ -481,6 +476,12 @@ static const char *why(trp_jobs *jobs, trp_entry *job, trp_arena *arena, double 
         return job->refused;
     if (job->launching && job->launch_step_ms > 0)
         return "its program cannot be started now, and will be tried again";
+    if (job->row.grown)
+        return "it ends at its next report, and goes on with more ranks";
+    if (job->row.more > 0) {
+        snprintf(text, sizeof text, "it goes on with %d ranks once these are free", job->row.more);
+        return copied(arena, text);
+    }
     if (job->connected)
         return NULL;
     if (!job->row.greeted)
@@ -539,7 +540,8 @@ troupe_status trp_jobs_wishes(const trp_entry *job, trp_arena *arena, trp_wire_w
                                 .stop = row->stop,
                                 .stop_next = row->stop_next,
                                 .pause = row->pause,
-                                .ranks = row->ranks,
+                                .ranks = row->grown ? row->granted_ranks : row->ranks,
+                                .grown = row->grown,
                                 .resizes = row->resizes,
                                 .kill = row->kill,
                                 .why = row->why,

@@ -7,6 +7,7 @@
 #include <runtime/base/fault.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <runtime/codec/pack.h>
 #include <runtime/codec/unpack.h>
 #include <server/jobs_internal.h>
 #include <server/say.h>
@@ -29,6 +30,11 @@ TROUPE_STRUCT(job_file, (int, version), (troupe_text, books), (int64_t, id),
               (troupe_text, name), (troupe_text, trainer), (troupe_text, program),
               (troupe_text, folder), (double, submitted_at), (bool, wait_if_impossible),
               (trp_wire_need, need));
+
+// The file `grant`: what the books have of the attempt.
+TROUPE_STRUCT(grant_file, (int, version), (int, attempt), (trp_wire_need, need), (int, counted),
+              (int, restarts), (double, elapsed_s), (int, ranks), (double, cpus), (double, gpus),
+              (double, granted_at), (troupe_text, gpu_ids), (troupe_bytes, devices));
 
 // ---- job.json
 
@@ -375,9 +381,96 @@ troupe_status trp_jobs_read_launch(const trp_entry *job, trp_arena *arena, trp_w
 
 void trp_jobs_forget_launch(const trp_entry *job)
 {
+    static const char *const names[] = {"launch", "grant"};
     trp_path path;
-    if (trp_path_make(&path, "%s/launch", job->folder) == TROUPE_OK)
-        (void)unlink(path.text);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (trp_path_make(&path, "%s/%s", job->folder, names[i]) == TROUPE_OK)
+            (void)unlink(path.text);
+}
+
+// ---- grants
+
+troupe_status trp_jobs_write_grant(const trp_entry *job)
+{
+    const trp_row *row = &job->row;
+    trp_path path, made;
+    trp_buffer bytes = {0};
+    grant_file file = {.version = VERSION,
+                       .attempt = row->attempt,
+                       .need = row->need,
+                       .counted = row->counted,
+                       .restarts = row->restarts,
+                       .elapsed_s = row->elapsed_s,
+                       .ranks = row->granted_ranks,
+                       .cpus = row->cpus,
+                       .gpus = row->gpus,
+                       .granted_at = row->granted_at,
+                       .gpu_ids = row->gpu_ids,
+                       .devices = row->devices};
+    TROUPE_TRY(trp_path_make(&path, "%s/grant", job->folder));
+    TROUPE_TRY(trp_path_make(&made, "%s.new", path.text));
+    troupe_status status = trp_pack(&troupe_type_grant_file, &file, &bytes);
+    if (status == TROUPE_OK && bytes.failed)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for %s", path.text);
+    (void)unlink(made.text); // Of a server that was killed.
+    if (status == TROUPE_OK)
+        status = trp_file_append(made.text, bytes.data, bytes.size);
+    if (status == TROUPE_OK)
+        status = trp_folder_rename(made.text, path.text);
+    trp_buffer_free(&bytes);
+    return status;
+}
+
+static troupe_status take_grant(const grant_file *file, trp_row *row)
+{
+    char *resources = NULL;
+    void *devices = trp_alloc(file->devices.size + 1);
+    troupe_status status = devices == NULL ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a grant")
+                                           : trp_row_set(&resources, file->need.resources_per_rank);
+    if (status == TROUPE_OK)
+        status = trp_row_set(&row->gpu_ids, file->gpu_ids);
+    if (status != TROUPE_OK) {
+        trp_free(devices);
+        trp_free(resources);
+        return status;
+    }
+    if (file->devices.size > 0)
+        memcpy(devices, file->devices.data, file->devices.size);
+    trp_free((void *)row->devices.data);
+    trp_free((char *)row->need.resources_per_rank);
+    row->devices = (troupe_bytes){devices, file->devices.size};
+    row->need = file->need;
+    row->need.resources_per_rank = resources;
+    row->counted = file->counted;
+    row->restarts = file->restarts;
+    row->elapsed_s = file->elapsed_s;
+    row->granted_ranks = file->ranks;
+    row->cpus = file->cpus;
+    row->gpus = file->gpus;
+    row->granted_at = file->granted_at;
+    return TROUPE_OK;
+}
+
+troupe_status trp_jobs_read_grant(trp_entry *job)
+{
+    troupe_bytes bytes;
+    grant_file file;
+    trp_arena arena = {0};
+    troupe_status status = read_file(job, "grant", &arena, &bytes);
+    if (status == TROUPE_OK) {
+        status = trp_unpack_whole(&troupe_type_grant_file, bytes.data, bytes.size, &arena, &file);
+        if (status == TROUPE_MALFORMED ||
+            (status == TROUPE_OK && (file.version != VERSION || file.ranks < 1)))
+            status =
+                troupe_fail(TROUPE_CORRUPT, "%s/grant is not what a job is granted", job->folder);
+    }
+    if (status == TROUPE_OK && file.attempt != job->row.attempt)
+        status = troupe_fail(TROUPE_NOT_FOUND, "%s/grant is of attempt %d, and %d runs",
+                             job->folder, file.attempt, job->row.attempt);
+    if (status == TROUPE_OK)
+        status = take_grant(&file, &job->row);
+    trp_arena_clear(&arena);
+    return status;
 }
 
 // ---- comparing

@@ -2,6 +2,7 @@
 #ifndef TRP_SERVER_JOBS_INTERNAL_H
 #define TRP_SERVER_JOBS_INTERNAL_H
 
+#include <runtime/base/run_folder.h>
 #include <server/fence.h>
 #include <server/jobs.h>
 
@@ -34,7 +35,7 @@ struct trp_jobs {
     int under_way, ended;
     bool any_dirty;
     bool lasts; // Something of it has to outlast a failure of the power.
-    char boot_id[40];
+    char boot_id[TRP_BOOT_ID_MAX];
     char *refusal;
 };
 
@@ -51,6 +52,8 @@ troupe_status trp_jobs_add(trp_jobs *jobs, trp_row *row, trp_entry **job);
 void trp_jobs_drop(trp_jobs *jobs, trp_entry *job);
 void trp_jobs_drop_key(trp_jobs *jobs, trp_entry *job);
 void trp_jobs_drop_run(trp_jobs *jobs, trp_entry *job); // Another one may have that folder.
+// So many ranks are what the job needs from now on.
+void trp_jobs_need_ranks(trp_row *row, int ranks);
 // What the schedule is asked for. TROUPE_INVALID, TROUPE_TOO_LARGE.
 troupe_status trp_jobs_request(const trp_jobs *jobs, const trp_row *row, trp_request *request);
 
@@ -75,6 +78,14 @@ troupe_status trp_jobs_each_folder(const char *state_folder,
                                    void *user);
 // The launch record. TROUPE_NOT_FOUND, TROUPE_CORRUPT, TROUPE_IO, TROUPE_NO_MEMORY.
 troupe_status trp_jobs_read_launch(const trp_entry *job, trp_arena *arena, trp_wire_launch *launch);
+// Says in the job's folder what its attempt is granted, for a server whose books are lost: as long
+// as the attempt runs, so it need not last over a boot. TROUPE_NO_SPACE, TROUPE_IO,
+// TROUPE_NO_MEMORY.
+troupe_status trp_jobs_write_grant(const trp_entry *job);
+// Reads it into the row, whose attempt is known. TROUPE_NOT_FOUND: there is none of that attempt;
+// TROUPE_CORRUPT, TROUPE_IO, TROUPE_NO_MEMORY.
+troupe_status trp_jobs_read_grant(trp_entry *job);
+// Removes what only a job that has not ended needs.
 void trp_jobs_forget_launch(const trp_entry *job);
 // The first member in which what is submitted differs from the job, in the arena.
 const char *trp_jobs_differ(const trp_entry *job, const trp_wire_submit *submit, trp_arena *arena);
@@ -91,7 +102,10 @@ void trp_jobs_look_in(trp_jobs *jobs, trp_entry *job, int64_t ms);
 // Has a job without a grant wait for one, or waits no more.
 troupe_status trp_jobs_queue(trp_jobs *jobs, trp_entry *job);
 void trp_jobs_unqueue(trp_jobs *jobs, trp_entry *job);
-// What is in the file `end` counts.
+// Whether there is a file `end`, which then counts.
+bool trp_jobs_take_found_end(trp_jobs *jobs, trp_entry *job);
+// Puts into the row what its ticket has. TROUPE_NO_MEMORY.
+troupe_status trp_jobs_take_grant(trp_jobs *jobs, trp_entry *job);
 void trp_jobs_take_end(trp_jobs *jobs, trp_entry *job, const trp_job_end *end);
 // Stores all that has changed; `settle`: the books are whole then.
 troupe_status trp_jobs_store(trp_jobs *jobs, bool settle);

@@ -18,19 +18,6 @@
 
 // ---- rows
 
-static bool take_found_end(trp_jobs *jobs, trp_entry *job)
-{
-    trp_arena arena = {0};
-    trp_job_end end = {0};
-    troupe_status status = trp_job_end_read(job->folder, &arena, &end);
-    if (status != TROUPE_OK && status != TROUPE_NOT_FOUND)
-        end = (trp_job_end){.status = (int)status, .error = troupe_last_error()->text};
-    if (status != TROUPE_NOT_FOUND)
-        trp_jobs_take_end(jobs, job, &end);
-    trp_arena_clear(&arena);
-    return status != TROUPE_NOT_FOUND;
-}
-
 // A row that has ended, but no file that says so, for those who look without the server.
 static void complete_ended(trp_entry *job)
 {
@@ -64,6 +51,8 @@ static troupe_status adopt_grant(trp_jobs *jobs, trp_entry *job)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a grant");
     if (row->devices.size == size)
         memcpy(masks, row->devices.data, size);
+    else // Nobody knows which they are: none of them is another one's.
+        memset(masks, 0xff, size);
     troupe_status status = trp_jobs_request(jobs, row, &request);
     if (status == TROUPE_TOO_LARGE) { // A resource that this server has not is not counted.
         trp_row known = *row;
@@ -75,6 +64,9 @@ static troupe_status adopt_grant(trp_jobs *jobs, trp_entry *job)
         status = trp_schedule_adopt(jobs->schedule, &request, ranks, masks,
                                     (int64_t)(row->granted_at * 1000), &job->ticket);
     trp_free(masks);
+    if (status == TROUPE_OK && row->more > ranks &&
+        trp_schedule_resize(jobs->schedule, job->ticket, row->more) != TROUPE_OK)
+        trp_say("job %" PRId64 " has no more ranks: %s", row->id, troupe_last_error()->text);
     return status;
 }
 
@@ -101,7 +93,7 @@ static troupe_status recover_row(trp_jobs *jobs, trp_entry *job)
     }
     if (row->state == TRP_JOB_STARTING)
         return resume(jobs, job);
-    if (take_found_end(jobs, job) || row->paused)
+    if (trp_jobs_take_found_end(jobs, job) || row->paused)
         return TROUPE_OK;
     trp_jobs_look_in(jobs, job, 0); // It may be to end.
     troupe_status status = trp_jobs_queue(jobs, job);
@@ -163,6 +155,25 @@ static troupe_status clear_folder(void *user, int64_t id, const char *folder)
     return TROUPE_OK;
 }
 
+// Of a job whose process is there.
+static troupe_status rebuild_attempt(trp_jobs *jobs, trp_entry *job)
+{
+    trp_row *row = &job->row;
+    troupe_status status = trp_jobs_read_grant(job);
+    if (status == TROUPE_NO_MEMORY)
+        return status;
+    if (status != TROUPE_OK) {
+        trp_say("what job %" PRId64
+                " is granted is taken to be what it asked for, and each GPU: %s",
+                row->id, troupe_last_error()->text);
+        row->granted_ranks = row->need.ranks;
+        row->granted_at = jobs->unix_s;
+    }
+    row->state = TRP_JOB_STARTING;
+    row->greeted = true;
+    return trp_row_set(&row->boot_id, jobs->boot_id);
+}
+
 // For books that are made anew: each folder that is whole is a job.
 static troupe_status rebuild_job(void *user, int64_t id, const char *folder)
 {
@@ -191,17 +202,13 @@ static troupe_status rebuild_job(void *user, int64_t id, const char *folder)
     trp_jobs_soil(jobs, job);
     TROUPE_TRY(trp_fence_look(folder, &found));
     job->row.attempt = found.attempt;
-    if (found.runner != 0 || found.keeper != 0) {
-        job->row.state = TRP_JOB_STARTING;
-        job->row.granted_ranks = job->row.need.ranks;
-        job->row.granted_at = jobs->unix_s;
-        job->row.greeted = true;
-        return trp_row_set(&job->row.boot_id, jobs->boot_id);
-    }
-    if (take_found_end(jobs, job))
+    // A runner passes over wishes that it has been told: those to come have higher numbers.
+    job->row.revision = (int64_t)jobs->unix_s;
+    if (found.runner != 0 || found.keeper != 0)
+        return rebuild_attempt(jobs, job);
+    if (trp_jobs_take_found_end(jobs, job))
         return TROUPE_OK;
     job->row.pause = job->row.paused = true;
-    job->row.revision = 1;
     return trp_row_set(&job->row.why, LOST_WISHES);
 }
 

@@ -8,6 +8,7 @@
 #include <runtime/node/limits.h>
 #include <server/jobs_internal.h>
 #include <server/say.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -101,8 +102,7 @@ void trp_jobs_take_end(trp_jobs *jobs, trp_entry *job, const trp_job_end *end)
     trp_jobs_soil(jobs, job);
 }
 
-// Whether there is an `end`, which then counts.
-static bool has_end(trp_jobs *jobs, trp_entry *job)
+bool trp_jobs_take_found_end(trp_jobs *jobs, trp_entry *job)
 {
     trp_arena arena = {0};
     trp_job_end end = {0};
@@ -133,13 +133,80 @@ static void end(trp_jobs *jobs, trp_entry *job, int status, bool stopped, const 
         trp_jobs_take_end(jobs, job, &end);
         return;
     }
-    if (done == TROUPE_EXISTS && has_end(jobs, job))
+    if (done == TROUPE_EXISTS && trp_jobs_take_found_end(jobs, job))
         return;
     trp_say("job %" PRId64 " cannot be ended yet: %s", job->row.id, troupe_last_error()->text);
     trp_jobs_look_in(jobs, job, TRP_RETRY_MS);
 }
 
-// ---- an attempt that is over
+// ---- attempts
+
+// The GPUs of a grant: their names, and for each rank a mask.
+static troupe_status set_gpus(trp_row *row, const trp_ticket *ticket)
+{
+    size_t size = (size_t)ticket->ranks * sizeof *ticket->gpus;
+    uint64_t all = 0;
+    trp_buffer ids = {0};
+    void *masks = trp_alloc(size);
+    if (masks == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a grant");
+    memcpy(masks, ticket->gpus, size);
+    trp_free((void *)row->devices.data);
+    row->devices = (troupe_bytes){masks, size};
+    for (int i = 0; i < ticket->ranks; i++)
+        all |= ticket->gpus[i];
+    for (int i = 0; i < TRP_GPUS_MAX; i++) {
+        char id[TRP_GPU_ID_MAX];
+        if ((all >> i & 1) == 0)
+            continue;
+        trp_gpu_id(i, id);
+        trp_buffer_printf(&ids, "%s%s", ids.size > 0 ? "," : "", id);
+    }
+    bool any = ids.size > 0;
+    trp_buffer_append(&ids, "", 1);
+    troupe_status status = ids.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a grant")
+                                      : trp_row_set(&row->gpu_ids, any ? (char *)ids.data : NULL);
+    trp_buffer_free(&ids);
+    return status;
+}
+
+troupe_status trp_jobs_take_grant(trp_jobs *jobs, trp_entry *job)
+{
+    trp_row *row = &job->row;
+    const trp_ticket *ticket = job->ticket;
+    row->granted_ranks = ticket->ranks;
+    row->cpus = (double)ticket->amounts.of[TRP_CPUS] / TRP_CPU;
+    row->gpus = (double)ticket->amounts.of[TRP_GPUS] / TRP_CPU;
+    trp_jobs_note(jobs, job);
+    return set_gpus(row, ticket);
+}
+
+// The next attempt, with what the ticket has. It is started once that is in the books.
+static troupe_status begin_attempt(trp_jobs *jobs, trp_entry *job)
+{
+    trp_row *row = &job->row;
+    TROUPE_TRY(trp_jobs_take_grant(jobs, job));
+    row->state = TRP_JOB_STARTING;
+    row->attempt++;
+    row->granted_at = jobs->unix_s;
+    row->greeted = row->grown = false;
+    if (row->ranks > 0)
+        row->ranks = row->granted_ranks; // What was wished before has been seen to.
+    if (row->more <= row->granted_ranks)
+        row->more = 0;
+    else if (trp_schedule_resize(jobs->schedule, job->ticket, row->more) != TROUPE_OK)
+        trp_say("job %" PRId64 " has no more ranks: %s", row->id, troupe_last_error()->text);
+    job->state = TRP_JOB_STARTING;
+    job->ranks = job->reports = 0;
+    job->echo = 0;
+    job->own = job->connected = false;
+    job->process = 0;
+    job->due_ms = job->kill_ms = 0;
+    job->look_step_ms = job->launch_step_ms = 0;
+    job->launching = true;
+    TROUPE_TRY(trp_row_set(&row->boot_id, jobs->boot_id));
+    return trp_row_set(&job->refused, NULL);
+}
 
 // Has no grant any more.
 static void be_queued(trp_jobs *jobs, trp_entry *job)
@@ -147,7 +214,7 @@ static void be_queued(trp_jobs *jobs, trp_entry *job)
     trp_row *row = &job->row;
     trp_jobs_unqueue(jobs, job);
     row->state = TRP_JOB_QUEUED;
-    row->greeted = false;
+    row->greeted = row->grown = false;
     job->connected = job->launching = false;
     job->process = 0;
     job->due_ms = job->kill_ms = 0;
@@ -168,6 +235,26 @@ static void wait_again(trp_jobs *jobs, trp_entry *job)
     }
 }
 
+// The attempt has left for one of more ranks, whose grant is there. Where fewer are wished by now,
+// the others go back.
+static void go_on_grown(trp_jobs *jobs, trp_entry *job)
+{
+    trp_row *row = &job->row;
+    int most = row->more > 0 ? row->more : row->need.ranks;
+    troupe_status status = TROUPE_OK;
+    if (most < row->granted_ranks)
+        status = trp_schedule_resize(jobs->schedule, job->ticket, most);
+    if (status == TROUPE_OK)
+        status = begin_attempt(jobs, job);
+    if (status == TROUPE_OK) {
+        trp_jobs_need_ranks(row, row->granted_ranks);
+        trp_jobs_soil(jobs, job);
+        return;
+    }
+    trp_say("job %" PRId64 " is queued again: %s", row->id, troupe_last_error()->text);
+    wait_again(jobs, job);
+}
+
 static void say_cause(const trp_entry *job, char *text, size_t capacity)
 {
     int status = job->exit_status;
@@ -181,33 +268,40 @@ static void say_cause(const trp_entry *job, char *text, size_t capacity)
                  job->row.greeted ? "" : " before it came to troupe_start");
 }
 
-// An attempt could not begin, and says that a later one may: its run is busy, a disk is full.
-static void try_later(trp_jobs *jobs, trp_entry *job)
+// An attempt could not begin, and a later one may: its run is busy, a disk is full.
+static void try_later(trp_jobs *jobs, trp_entry *job, const char *why)
 {
     int step = job->again_step_ms > 0 ? 2 * job->again_step_ms : 1000;
     job->again_step_ms = step < TRP_LAUNCH_LAST_MS ? step : TRP_LAUNCH_LAST_MS;
-    trp_say("job %" PRId64
-            ", attempt %d: it cannot begin now, as %s/log says; the next one is in %d s",
-            job->row.id, job->row.attempt, job->folder, job->again_step_ms / 1000);
+    trp_say("job %" PRId64 ", attempt %d: %s, as %s/log says; the next one is in %d s", job->row.id,
+            job->row.attempt, why, job->folder, job->again_step_ms / 1000);
     be_queued(jobs, job);
     if (!job->row.paused)
         trp_jobs_look_in(jobs, job, job->again_step_ms);
 }
 
 // An attempt is lost: another one follows, or not.
-static void lose(trp_jobs *jobs, trp_entry *job)
+static void lose(trp_jobs *jobs, trp_entry *job, bool asked)
 {
     trp_row *row = &job->row;
     char cause[160], error[512];
     bool booted = row->boot_id != NULL && strcmp(row->boot_id, jobs->boot_id) != 0;
     bool failed = job->own && !(WIFEXITED(job->exit_status) && WEXITSTATUS(job->exit_status) == 0);
     bool began = row->greeted || failed;
-    bool paused = row->pause || (job->state == TRP_JOB_PAUSED && row->greeted);
+    bool killed = job->own && WIFSIGNALED(job->exit_status);
+    asked = asked || (killed && WTERMSIG(job->exit_status) == SIGTERM);
+    bool grows = row->grown && !row->pause;
+    bool leaves = grows && row->greeted && !killed;
+    bool paused = row->pause || asked || leaves || (job->state == TRP_JOB_PAUSED && row->greeted);
     bool left =
         row->need.restarts == TROUPE_FOREVER || row->counted + row->restarts < row->need.restarts;
     if (job->own && !row->greeted && WIFEXITED(job->exit_status) &&
         WEXITSTATUS(job->exit_status) == TRP_JOB_NO_END) {
-        try_later(jobs, job);
+        try_later(jobs, job, "it cannot begin now");
+        return;
+    }
+    if (asked && !row->pause && !booted && !row->greeted) { // Each time later, if that goes on.
+        try_later(jobs, job, "it was asked to end before it began");
         return;
     }
     say_cause(job, cause, sizeof cause);
@@ -222,8 +316,14 @@ static void lose(trp_jobs *jobs, trp_entry *job)
         row->counted++;
     row->uncounted = began ? 0 : row->uncounted + 1;
     trp_say("job %" PRId64 ", attempt %d: %s", row->id, row->attempt,
-            paused ? "it is paused" : cause);
-    wait_again(jobs, job);
+            leaves       ? "it goes on with more ranks"
+            : row->pause ? "it is paused"
+            : paused     ? "it was asked to end, and goes on"
+                         : cause);
+    if (grows)
+        go_on_grown(jobs, job);
+    else
+        wait_again(jobs, job);
 }
 
 // Whether the job ends by what is wished, without a process.
@@ -268,9 +368,9 @@ static void end_overdue(trp_jobs *jobs, trp_entry *job)
 
 // Nobody has the lock. A launcher may still be on its way to it: so nobody is let run first, and if
 // that comes too late, it is the run.
-static void finish(trp_jobs *jobs, trp_entry *job)
+static void finish(trp_jobs *jobs, trp_entry *job, bool asked)
 {
-    if (has_end(jobs, job))
+    if (trp_jobs_take_found_end(jobs, job))
         return;
     TRP_FAULT("before over");
     troupe_status status = trp_fence_set(job->folder, 0);
@@ -279,8 +379,8 @@ static void finish(trp_jobs *jobs, trp_entry *job)
     } else if (status != TROUPE_OK) {
         trp_say("job %" PRId64 ": %s", job->row.id, troupe_last_error()->text);
         trp_jobs_look_in(jobs, job, TRP_RETRY_MS);
-    } else if (!has_end(jobs, job) && !ends_by_wish(jobs, job)) {
-        lose(jobs, job);
+    } else if (!trp_jobs_take_found_end(jobs, job) && !ends_by_wish(jobs, job)) {
+        lose(jobs, job, asked);
     }
 }
 
@@ -294,7 +394,7 @@ static void look(trp_jobs *jobs, trp_entry *job)
     }
     bool lives = found.runner != 0 || found.keeper != 0 || job->process != 0;
     if (!lives) {
-        finish(jobs, job);
+        finish(jobs, job, found.left);
         return;
     }
     end_overdue(jobs, job);
@@ -360,6 +460,7 @@ static troupe_status launch(trp_jobs *jobs, trp_entry *job, trp_arena *arena, tr
     TROUPE_TRY(status);
     TROUPE_TRY(trp_jobs_wishes(job, arena, &order.wishes));
     TRP_FAULT("before fence");
+    TROUPE_TRY(trp_jobs_write_grant(job));
     TROUPE_TRY(trp_fence_set(job->folder, job->row.attempt));
     TRP_FAULT("before launch");
     pid_t process = 0;
@@ -427,63 +528,22 @@ static void attend_due(trp_jobs *jobs)
 
 // ---- grants
 
-// The GPUs of a grant: their names, and for each rank a mask.
-static troupe_status set_gpus(trp_row *row, const trp_ticket *ticket)
-{
-    size_t size = (size_t)ticket->ranks * sizeof *ticket->gpus;
-    uint64_t all = 0;
-    trp_buffer ids = {0};
-    void *masks = trp_alloc(size);
-    if (masks == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a grant");
-    memcpy(masks, ticket->gpus, size);
-    trp_free((void *)row->devices.data);
-    row->devices = (troupe_bytes){masks, size};
-    for (int i = 0; i < ticket->ranks; i++)
-        all |= ticket->gpus[i];
-    for (int i = 0; i < TRP_GPUS_MAX; i++) {
-        char id[TRP_GPU_ID_MAX];
-        if ((all >> i & 1) == 0)
-            continue;
-        trp_gpu_id(i, id);
-        trp_buffer_printf(&ids, "%s%s", ids.size > 0 ? "," : "", id);
-    }
-    bool any = ids.size > 0;
-    trp_buffer_append(&ids, "", 1);
-    troupe_status status = ids.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a grant")
-                                      : trp_row_set(&row->gpu_ids, any ? (char *)ids.data : NULL);
-    trp_buffer_free(&ids);
-    return status;
-}
-
 static troupe_status grant(trp_jobs *jobs, const trp_ticket *ticket, int before)
 {
     trp_entry *job;
     trp_wire_job_name name = {.job = (int64_t)ticket->request.id};
     TROUPE_TRY(trp_jobs_find(jobs, &name, &job));
     trp_row *row = &job->row;
-    TROUPE_TRY(set_gpus(row, ticket));
-    row->granted_ranks = ticket->ranks;
-    row->cpus = (double)ticket->amounts.of[TRP_CPUS] / TRP_CPU;
-    row->gpus = (double)ticket->amounts.of[TRP_GPUS] / TRP_CPU;
-    trp_jobs_note(jobs, job);
-    if (before > 0) { // One that runs has got more.
-        row->ranks = ticket->ranks;
-        row->resizes++;
-        row->revision++;
-        return TROUPE_OK;
+    if (before == 0)
+        return begin_attempt(jobs, job);
+    if (job->launching) { // It has them from its start.
+        trp_jobs_need_ranks(row, ticket->ranks);
+        row->more = 0;
+    } else {
+        row->grown = true;
     }
-    row->state = TRP_JOB_STARTING;
-    row->attempt++;
-    row->granted_at = jobs->unix_s;
-    row->greeted = false;
-    job->state = TRP_JOB_STARTING;
-    job->ranks = job->reports = 0;
-    job->echo = 0;
-    job->own = false;
-    job->launching = true;
-    TROUPE_TRY(trp_row_set(&row->boot_id, jobs->boot_id));
-    return trp_row_set(&job->refused, NULL);
+    row->revision++;
+    return trp_jobs_take_grant(jobs, job);
 }
 
 static troupe_status grant_all(trp_jobs *jobs)
@@ -688,21 +748,38 @@ troupe_status trp_jobs_greet(trp_jobs *jobs, const trp_wire_runner *runner, pid_
     return TROUPE_OK;
 }
 
+// Gives back the ranks from `ranks` on, whose processes are not there.
+static bool give_back(trp_jobs *jobs, trp_entry *job, int ranks)
+{
+    troupe_status status = trp_schedule_resize(jobs->schedule, job->ticket, ranks);
+    if (status == TROUPE_OK)
+        status = trp_jobs_take_grant(jobs, job);
+    if (status == TROUPE_OK)
+        status = trp_jobs_write_grant(job);
+    if (status != TROUPE_OK)
+        trp_say("job %" PRId64 ": %s", job->row.id, troupe_last_error()->text);
+    return job->row.granted_ranks == ranks;
+}
+
 void trp_jobs_progress(trp_jobs *jobs, trp_entry *job, const trp_wire_progress *progress)
 {
     trp_row *row = &job->row;
+    if (!job->connected || row->state != TRP_JOB_STARTING || job->ticket == NULL)
+        return; // Of an attempt that is over.
     bool known = progress->state >= TRP_JOB_STARTING && progress->state <= TRP_JOB_PAUSED;
     job->state = known ? progress->state : TRP_JOB_RUNNING;
     job->reports = progress->reports;
     job->echo = progress->echo;
     // Fewer ranks than it was granted: the others are gone.
-    if (progress->ranks > 0 && progress->ranks < row->granted_ranks && row->ranks > 0 &&
-        progress->ranks <= row->ranks && progress->echo >= row->revision && job->ticket != NULL &&
-        trp_schedule_resize(jobs->schedule, job->ticket, progress->ranks) == TROUPE_OK) {
-        row->granted_ranks = job->ticket->ranks;
-        row->cpus = (double)job->ticket->amounts.of[TRP_CPUS] / TRP_CPU;
-        row->gpus = (double)job->ticket->amounts.of[TRP_GPUS] / TRP_CPU;
-        trp_jobs_soil(jobs, job);
+    if (!row->grown && progress->ranks > 0 && progress->ranks < row->granted_ranks &&
+        row->ranks > 0 && progress->ranks <= row->ranks && progress->echo >= row->revision)
+        give_back(jobs, job, progress->ranks);
+    // More than its run can have: it goes on with those that it has.
+    if (row->grown && progress->refused != NULL && progress->ranks > 0 &&
+        progress->ranks < row->granted_ranks && progress->echo >= row->revision &&
+        give_back(jobs, job, progress->ranks)) {
+        row->grown = false;
+        row->more = 0;
     }
     job->ranks = progress->ranks;
     if (take_restarts(row, progress->restarts))

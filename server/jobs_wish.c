@@ -47,22 +47,6 @@ static void wish_kill(trp_jobs *jobs, trp_entry *job, int status)
     }
 }
 
-// Has it wait anew, from when it began to.
-static troupe_status requeue(trp_jobs *jobs, trp_entry *job, const trp_wire_need *before)
-{
-    if (job->row.state != TRP_JOB_QUEUED || job->ticket == NULL)
-        return TROUPE_OK;
-    trp_ticket *old = job->ticket;
-    troupe_status status = trp_jobs_queue(jobs, job);
-    if (status == TROUPE_OK) {
-        trp_schedule_remove(jobs->schedule, old);
-        return TROUPE_OK;
-    }
-    job->ticket = old;
-    job->row.need = *before;
-    return status;
-}
-
 static troupe_status wish_pause(trp_jobs *jobs, trp_entry *job)
 {
     job->row.pause = true;
@@ -77,8 +61,16 @@ static troupe_status wish_go_on(trp_jobs *jobs, trp_entry *job)
 {
     trp_row *row = &job->row;
     if (row->paused) {
+        trp_wire_need before = row->need;
         job->order_ms = trp_jobs_clock(jobs); // As one that is submitted now.
-        TROUPE_TRY(trp_jobs_queue(jobs, job));
+        if (row->more > 0)
+            trp_jobs_need_ranks(row, row->more);
+        troupe_status status = trp_jobs_queue(jobs, job);
+        if (status != TROUPE_OK) {
+            row->need = before;
+            return status;
+        }
+        row->more = 0;
         if (row->kill == 0)
             TROUPE_TRY(trp_row_set(&row->why, NULL));
     }
@@ -92,25 +84,25 @@ static troupe_status wish_ranks(trp_jobs *jobs, trp_entry *job, int ranks)
     if (ranks < 1 || ranks > TRP_SCHEDULE_RANKS_MAX)
         return troupe_fail(TROUPE_INVALID, "%d ranks were asked for, expected 1 to %d", ranks,
                            (int)TRP_SCHEDULE_RANKS_MAX);
-    if (row->state == TRP_JOB_STARTING && ranks > row->granted_ranks)
-        return trp_schedule_resize(jobs->schedule, job->ticket, ranks); // Told once it is granted.
-    if (row->state == TRP_JOB_QUEUED) {
-        trp_wire_need before = row->need;
-        row->need.ranks = ranks;
-        if (row->need.min_ranks > ranks)
-            row->need.min_ranks = ranks;
-        TROUPE_TRY(requeue(jobs, job, &before));
+    bool granted = row->state == TRP_JOB_STARTING;
+    bool more = granted && ranks > row->granted_ranks;
+    // Fewer are given back once they are gone; more that was wished before is wished no more.
+    if (job->ticket != NULL)
+        TROUPE_TRY(trp_schedule_resize(jobs->schedule, job->ticket,
+                                       granted && !more ? row->granted_ranks : ranks));
+    row->more = more ? ranks : 0;
+    if (more)
+        return TROUPE_OK; // It goes on as it is, until it has a grant of them.
+    trp_jobs_need_ranks(row, ranks);
+    if (!row->grown) {
+        row->ranks = ranks;
+        row->resizes++;
     }
-    if (row->state == TRP_JOB_STARTING) // More that was wished before is wished no more.
-        (void)trp_schedule_resize(jobs->schedule, job->ticket, row->granted_ranks);
-    row->ranks = ranks;
-    row->resizes++;
     return TROUPE_OK;
 }
 
 static troupe_status wish_priority(trp_jobs *jobs, trp_entry *job, int priority)
 {
-    trp_wire_need before = job->row.need;
     if (job->row.state == TRP_JOB_STARTING)
         return troupe_fail(TROUPE_STOPPED, "job %" PRId64 " runs: priority is of jobs that wait",
                            job->row.id);
@@ -118,7 +110,9 @@ static troupe_status wish_priority(trp_jobs *jobs, trp_entry *job, int priority)
         return troupe_fail(TROUPE_INVALID, "priority %d: expected %d to %d", priority,
                            -TRP_SCHEDULE_PRIORITY_MAX, (int)TRP_SCHEDULE_PRIORITY_MAX);
     job->row.need.priority = priority;
-    return requeue(jobs, job, &before);
+    if (job->ticket != NULL)
+        trp_schedule_set_priority(jobs->schedule, job->ticket, priority);
+    return TROUPE_OK;
 }
 
 static troupe_status follow(trp_jobs *jobs, trp_entry *job, const trp_wire_wish *wish)

@@ -348,8 +348,8 @@ static trp_ticket *start_reserved(trp_schedule *schedule, int64_t now_ms)
     return NULL;
 }
 
-// Gives the first running one that wishes it as many more ranks as nobody else is delayed by. After
-// a scan, whose plan counts.
+// Gives the first running one that wishes it all the more ranks, if nobody else is delayed by that:
+// it is started anew with them, which part of them is not worth. After a scan, whose plan counts.
 static trp_ticket *grow_running(trp_schedule *schedule, int64_t now_ms, int *before)
 {
     for (size_t i = 0; i < schedule->running_count; i++) {
@@ -357,8 +357,8 @@ static trp_ticket *grow_running(trp_schedule *schedule, int64_t now_ms, int *bef
         if (it->wished <= it->ranks || it->until_ms <= now_ms)
             continue;
         const trp_pool *room = trp_plan_room(schedule, it->until_ms);
-        int more = trp_pool_ranks(schedule, room, &it->request.need, it->wished - it->ranks, false);
-        if (more == 0)
+        int more = it->wished - it->ranks;
+        if (trp_pool_ranks(schedule, room, &it->request.need, more, false) < more)
             continue;
         *before = it->ranks;
         trp_pool_book(schedule, &schedule->free, it, -1);
@@ -366,7 +366,7 @@ static trp_ticket *grow_running(trp_schedule *schedule, int64_t now_ms, int *bef
         it->ranks += more;
         it->amounts = trp_need_amounts(schedule, &it->request.need, it->ranks);
         trp_pool_book(schedule, &schedule->free, it, 1);
-        it->wished = it->wished > it->ranks ? it->wished : 0;
+        it->wished = 0;
         return it;
     }
     return NULL;
@@ -457,6 +457,17 @@ troupe_status trp_schedule_resize(trp_schedule *schedule, trp_ticket *ticket, in
         trp_pool_book(schedule, &schedule->free, ticket, 1);
     }
     return TROUPE_OK;
+}
+
+void trp_schedule_set_priority(trp_schedule *schedule, trp_ticket *ticket, int priority)
+{
+    bool queued = ticket->state == TRP_TICKET_QUEUED;
+    if (queued)
+        dequeue(schedule, ticket);
+    ticket->order -= (int64_t)(priority - ticket->request.priority) * TRP_SCHEDULE_HOUR_MS;
+    ticket->request.priority = priority;
+    if (queued)
+        enqueue(schedule, ticket);
 }
 
 // ---- looking

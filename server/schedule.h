@@ -101,11 +101,15 @@ void trp_schedule_pause(trp_schedule *schedule, trp_ticket *ticket);
 void trp_schedule_resume(trp_schedule *schedule, trp_ticket *ticket, int64_t now_ms);
 
 // Gives a job another number of ranks. A running one gives back those from `ranks` on at once
-// (their processes are gone), or asks for more, which trp_schedule_next grants when nobody who
-// waits is delayed by it. One that waits is asked for anew, with its place in the queue.
-// TROUPE_INVALID: no such number, or a reserved one; TROUPE_TOO_LARGE: more than the machine has;
-// TROUPE_NO_MEMORY.
+// (their processes are gone), or asks for more, which trp_schedule_next grants, all of them at
+// once, when nobody who waits is delayed by it. One that waits is asked for anew, with its place in
+// the queue. TROUPE_INVALID: no such number, or a reserved one; TROUPE_TOO_LARGE: more than the
+// machine has; TROUPE_NO_MEMORY.
 troupe_status trp_schedule_resize(trp_schedule *schedule, trp_ticket *ticket, int ranks);
+
+// Gives a job another priority, in any state: one that waits in the queue gets the place that it
+// would have had with it from the start.
+void trp_schedule_set_priority(trp_schedule *schedule, trp_ticket *ticket, int priority);
 
 // Says in one sentence why a job that waits does so, and when it starts at the latest, if that is
 // known: else TRP_NEVER.

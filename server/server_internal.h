@@ -85,7 +85,7 @@ typedef struct trp_owed {
     troupe_status status;
     char *text; // Of a failure; of a wish: that the job has ended.
     int64_t job;
-    bool wish;          // Of a wish, which has to be stored.
+    bool stores;        // It promises what the turn has changed, which has to be stored.
     trp_wire_list list; // Of TRP_WIRE_JOBS.
 } trp_owed;
 

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/run_folder.h>
 #include <server/gateway.h>
 #include <server/say.h>
 #include <server/server_internal.h>
@@ -52,15 +53,11 @@ static trp_owed *owe_outcome(trp_server *server, trp_client *client, const trp_w
 
 static bool is_this_machine(const trp_wire_hello *hello)
 {
-    static char boot_id[40];
+    static char boot_id[TRP_BOOT_ID_MAX];
     static uint64_t pid_namespace;
     struct stat about;
     if (boot_id[0] == '\0') {
-        FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-        if (file != NULL && fscanf(file, "%39s", boot_id) != 1)
-            boot_id[0] = '\0';
-        if (file != NULL)
-            fclose(file);
+        trp_boot_id(boot_id);
         if (stat("/proc/self/ns/pid", &about) == 0)
             pid_namespace = about.st_ino;
     }
@@ -133,7 +130,7 @@ static void wish(trp_server *server, trp_client *client, const trp_wire_frame *f
     trp_owed *owed = owe_outcome(server, client, frame, TRP_WIRE_ANSWER, status, job);
     if (owed == NULL || status != TROUPE_OK)
         return;
-    owed->wish = true;
+    owed->stores = true;
     if (job->row.state == TRP_JOB_ENDED) // Not by this: that comes with the turn.
         (void)trp_row_set(&owed->text, "has ended");
 }
@@ -153,7 +150,9 @@ static void stop(trp_server *server, trp_client *client, const trp_wire_frame *f
     }
     server->stopping = true;
     server->stop_jobs = server->stop_jobs || what->jobs;
-    (void)owe_outcome(server, client, frame, TRP_WIRE_ANSWER, TROUPE_OK, NULL);
+    trp_owed *owed = owe_outcome(server, client, frame, TRP_WIRE_ANSWER, TROUPE_OK, NULL);
+    if (owed != NULL)
+        owed->stores = what->jobs;
 }
 
 static void clean(trp_server *server, trp_client *client, const trp_wire_frame *frame,
@@ -333,6 +332,8 @@ void trp_request_handle(trp_server *server, trp_client *client, const trp_wire_f
 
 // ---- answers
 
+#define NOT_STORED "the disk is full: what is wished is stored, and counts, once it is not"
+
 static void put_answer(trp_server *server, const trp_owed *owed, troupe_status status,
                        const char *text, const trp_entry *job)
 {
@@ -395,7 +396,10 @@ static void put_job(trp_server *server, const trp_owed *owed, trp_entry *job, tr
 static void put_wishes(trp_server *server, const trp_owed *owed, trp_entry *job, trp_arena *arena)
 {
     trp_wire_wishes wishes = {.leave = true};
-    if (job == NULL || trp_jobs_wishes(job, arena, &wishes) == TROUPE_OK)
+    if (job != NULL && job->dirty) { // It is told them once they are stored.
+        owed->client->told = -1;
+        put_answer(server, owed, TROUPE_NO_SPACE, NOT_STORED, job);
+    } else if (job == NULL || trp_jobs_wishes(job, arena, &wishes) == TROUPE_OK)
         trp_client_put(server, owed->client, TRP_WIRE_WISHES, owed->number,
                        &troupe_type_trp_wire_wishes, &wishes);
 }
@@ -406,6 +410,11 @@ static void answer(trp_server *server, const trp_owed *owed, troupe_status store
     trp_wire_job_name name = {.job = owed->job};
     if (owed->job != 0 && trp_jobs_find(server->jobs, &name, &job) != TROUPE_OK)
         job = NULL;
+    bool lacks = job != NULL ? job->dirty : owed->job == 0;
+    if (owed->stores && stored != TROUPE_OK && lacks) {
+        put_answer(server, owed, stored, NOT_STORED, job);
+        return;
+    }
     switch (owed->kind) {
     case TRP_WIRE_JOB:
         put_job(server, owed, job, arena);
@@ -420,11 +429,7 @@ static void answer(trp_server *server, const trp_owed *owed, troupe_status store
         put_wishes(server, owed, job, arena);
         break;
     default:
-        if (owed->wish && stored != TROUPE_OK && job != NULL && job->dirty)
-            put_answer(server, owed, stored, "the disk is full: the wish is stored once it is not",
-                       job);
-        else
-            put_answer(server, owed, owed->status, owed->text, job);
+        put_answer(server, owed, owed->status, owed->text, job);
         break;
     }
 }

@@ -226,6 +226,19 @@ troupe_status trp_alive_hold_on(const trp_alive *alive)
     return lock_again(alive->fd);
 }
 
+troupe_status trp_alive_say_left(const trp_alive *alive)
+{
+    char text[TEXT_MAX];
+    ssize_t size = pread(alive->fd, text, sizeof text - sizeof TRP_ALIVE_LEFT, 0);
+    text[size > 0 ? size : 0] = '\0';
+    text[strcspn(text, " \n")] = '\0';
+    strcat(text, TRP_ALIVE_LEFT "\n");
+    size = (ssize_t)strlen(text);
+    if (pwrite(alive->fd, text, (size_t)size, 0) != size)
+        return trp_fail_errno(TROUPE_IO, "that the process ends cannot be said");
+    return TROUPE_OK;
+}
+
 int trp_alive_keeper(const trp_alive *alive)
 {
     return (int)holder_of(alive->fd, RANKS);

@@ -28,6 +28,25 @@ static troupe_status count_cpus(const troupe_train_options *o, int64_t there, tr
                        o->ranks, o->cpus_per_rank, more, number(gang->cpus), number(there));
 }
 
+troupe_status trp_gang_check_parts(const troupe_train_options *o)
+{
+    int64_t each;
+    TROUPE_TRY(trp_amount_count("option .gpus_per_rank", o->gpus_per_rank, &each));
+    if (each > TRP_CPU && each % TRP_CPU != 0)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .gpus_per_rank is %g: expected a part of a GPU, or a whole "
+                           "number",
+                           o->gpus_per_rank);
+    int64_t all = each * o->ranks;
+    // Ranks with a part of a GPU either share a single one, or fill each of several.
+    if (each > 0 && each < TRP_CPU && all > TRP_CPU && (TRP_CPU % each != 0 || all % TRP_CPU != 0))
+        return troupe_fail(TROUPE_INVALID,
+                           "option .gpus_per_rank is %g with .ranks = %d: expected parts that fill "
+                           "whole GPUs where the ranks need more than one",
+                           o->gpus_per_rank, o->ranks);
+    return TROUPE_OK;
+}
+
 static troupe_status count_gpus(const troupe_train_options *o, int64_t there, trp_gang *gang)
 {
     int64_t each;
@@ -39,19 +58,7 @@ static troupe_status count_gpus(const troupe_train_options *o, int64_t there, tr
                            "options .ranks = %d and .gpus_per_rank = %g need %g GPUs, and jobs "
                            "may reserve %g in all",
                            o->ranks, o->gpus_per_rank, number(gang->gpus), number(there));
-    if (each > TRP_CPU && each % TRP_CPU != 0)
-        return troupe_fail(TROUPE_INVALID,
-                           "option .gpus_per_rank is %g: expected a part of a GPU, or a whole "
-                           "number",
-                           o->gpus_per_rank);
-    // Ranks with a part of a GPU either share a single one, or fill each of several.
-    if (each > 0 && each < TRP_CPU && gang->gpus > TRP_CPU &&
-        (TRP_CPU % each != 0 || gang->gpus % TRP_CPU != 0))
-        return troupe_fail(TROUPE_INVALID,
-                           "option .gpus_per_rank is %g with .ranks = %d: expected parts that fill "
-                           "whole GPUs where the ranks need more than one",
-                           o->gpus_per_rank, o->ranks);
-    return TROUPE_OK;
+    return trp_gang_check_parts(o);
 }
 
 static troupe_status count_memory(const troupe_train_options *o, int64_t there, trp_gang *gang)

@@ -21,5 +21,7 @@ typedef struct trp_gang {
 // option, what was asked for and what is there.
 troupe_status trp_gang_of(const troupe_train_options *options, const trp_resources *there,
                           trp_gang *gang);
+// That so many ranks with such parts of GPUs can have them. TROUPE_INVALID.
+troupe_status trp_gang_check_parts(const troupe_train_options *options);
 
 #endif

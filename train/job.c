@@ -126,13 +126,10 @@ void trp_job_set_world(trp_job *job, int ranks)
     pthread_mutex_unlock(&job->lock);
 }
 
-troupe_status trp_job_check_ranks(trp_job *job, int ranks)
+// That so many ranks can go on from the newest checkpoint.
+static troupe_status match_newest(trp_job *job, int ranks)
 {
     trp_path folder;
-    trp_gang gang;
-    troupe_train_options options = job->options;
-    options.ranks = ranks;
-    TROUPE_TRY(trp_train_options_gang(&options, &gang));
     pthread_mutex_lock(&job->lock);
     int64_t newest = job->newest;
     int only = job->only_world;
@@ -141,6 +138,23 @@ troupe_status trp_job_check_ranks(trp_job *job, int ranks)
         return TROUPE_OK;
     TROUPE_TRY(trp_checkpoint_folder(job->path, newest, &folder));
     return trp_capability_match(only, folder.text, ranks);
+}
+
+troupe_status trp_job_check_ranks(trp_job *job, int ranks)
+{
+    trp_gang gang;
+    troupe_train_options options = job->options;
+    options.ranks = ranks;
+    TROUPE_TRY(trp_train_options_gang(&options, &gang));
+    return match_newest(job, ranks);
+}
+
+troupe_status trp_job_check_more(trp_job *job, int ranks)
+{
+    troupe_train_options options = job->options;
+    options.ranks = ranks;
+    TROUPE_TRY(trp_gang_check_parts(&options));
+    return match_newest(job, ranks);
 }
 
 bool trp_job_take_back_ranks(trp_job *job, int ranks, int before)

@@ -135,6 +135,8 @@ void trp_job_set_world(trp_job *job, int ranks);
 // That the job may have so many ranks, as far as that is known now. TROUPE_INVALID,
 // TROUPE_TOO_LARGE.
 troupe_status trp_job_check_ranks(trp_job *job, int ranks);
+// The same, of another node that has enough for them.
+troupe_status trp_job_check_more(trp_job *job, int ranks);
 // Of a number that cannot be: the wish becomes that of before, unless there is a newer one.
 bool trp_job_take_back_ranks(trp_job *job, int ranks, int before);
 // The coordinator has no group, and waits until what the next one needs is there: until the job

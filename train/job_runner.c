@@ -43,6 +43,8 @@ static struct {
     int64_t revision; // Of the wishes that have been carried out.
     char refused[512];
     bool leave;
+    bool pauses; // As wished,
+    int grown; // and ranks that the next attempt has a grant of, for which this one ends; 0: none.
     trp_wire_progress told, now;
     bool fresh; // The server has not been told where this attempt is.
     int *pids;  // Of the ranks.
@@ -67,19 +69,12 @@ void trp_job_runner_leave(void)
     _exit(TRP_JOB_NO_END);
 }
 
-static double unix_time(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static void write_end(const trp_job_mode *mode, trp_job_end *end)
 {
     enum { TRIES = 10 };
     end->attempt = mode->attempt;
     end->restarts += mode->order.restarts_before;
-    end->ended_at = unix_time();
+    end->ended_at = trp_clock_unix_s();
     for (int i = 0; i < TRIES; i++) {
         if (trp_job_end_write(mode->folder, end) == TROUPE_OK)
             return;
@@ -295,7 +290,8 @@ static void set_levels(const trp_wire_wishes *wished, bool ranks)
 {
     runner.wishes.stop = wished->stop || wished->kill != TROUPE_OK;
     runner.wishes.stop_next = wished->stop_next;
-    runner.wishes.pause = wished->pause;
+    runner.pauses = wished->pause;
+    runner.wishes.pause = wished->pause || runner.grown > 0;
     if (runner.wishes.kill == TROUPE_OK && wished->kill != TROUPE_OK) {
         snprintf(runner.why, sizeof runner.why, "%s", wished->why != NULL ? wished->why : "");
         runner.wishes.why = runner.why;
@@ -319,6 +315,8 @@ static troupe_status check_ranks(int ranks)
     return trp_job_check_ranks(runner.job, ranks);
 }
 
+#define NOT_MORE "it goes on with the ranks that it has"
+
 // By the link's thread alone.
 static void carry_out(const trp_wire_wishes *wished)
 {
@@ -330,7 +328,11 @@ static void carry_out(const trp_wire_wishes *wished)
     bool ranks = resized && check_ranks(wished->ranks) == TROUPE_OK;
     if (resized && !ranks)
         refuse("the number of ranks that was wished is not taken");
+    bool grown = wished->grown && trp_job_check_more(runner.job, wished->ranks) == TROUPE_OK;
+    if (wished->grown && !grown)
+        refuse(NOT_MORE);
     pthread_mutex_lock(&runner.lock);
+    runner.grown = grown ? wished->ranks : 0;
     set_levels(wished, ranks);
     pthread_mutex_unlock(&runner.lock);
     take_live(&wished->live);
@@ -458,7 +460,7 @@ static void be_terminated(int number)
 }
 
 // The first SIGTERM pauses the run, which goes on with the next attempt; the second ends the
-// process.
+// process. Both are no fault of the run's, which is said where a server that is away finds it.
 static void watch_signals(void)
 {
     struct sigaction action = {.sa_handler = be_terminated,
@@ -471,10 +473,12 @@ static troupe_status accept_job(void)
 {
     const trp_wire_order *order = &runner.mode->order;
     const trp_wire_wishes *wished = &order->wishes;
+    // Fewer are wished since the grant.
+    bool shrinks = wished->ranks > 0 && wished->ranks < order->ranks;
     trp_job_terms terms = {.submission = order->submission,
                            .run = order->run,
                            .ranks = order->ranks,
-                           .resizes = wished->resizes,
+                           .resizes = wished->resizes - shrinks,
                            .restarts = order->restarts_left,
                            .spent_s = order->elapsed_s,
                            .live = wished->live};
@@ -512,6 +516,25 @@ static facts look(void)
                      (runner.wishes.pause || runner.terminated != 0)};
     pthread_mutex_unlock(&runner.lock);
     return now;
+}
+
+// Whether a run that rests is to go on with another attempt. By its last checkpoint it may be known
+// that so many ranks as that one has cannot: then it goes on here.
+static bool may_leave(void)
+{
+    pthread_mutex_lock(&runner.lock);
+    int ranks = runner.grown;
+    pthread_mutex_unlock(&runner.lock);
+    if (ranks == 0 || trp_job_check_more(runner.job, ranks) == TROUPE_OK)
+        return true;
+    refuse(NOT_MORE);
+    pthread_mutex_lock(&runner.lock);
+    if (runner.grown == ranks)
+        runner.grown = 0;
+    runner.wishes.pause = runner.pauses || runner.grown > 0;
+    pthread_mutex_unlock(&runner.lock);
+    trp_job_look(runner.job);
+    return false;
 }
 
 static void tick_usage(trp_usage *usage)
@@ -557,11 +580,13 @@ static void follow(void)
             leave_saying("the server has another attempt of this job, and this one ends");
         if (runner.terminated != 0 && !told_pause) {
             told_pause = true;
+            if (trp_alive_say_left(runner.mode->lock) != TROUPE_OK)
+                trp_log(TRP_WARN, "%s", troupe_last_error()->text);
             trp_job_look(runner.job);
         }
         trp_job_make_good(runner.job);
         tell_progress();
-        if (now.rests)
+        if (now.rests && may_leave())
             return;
         tick_usage(&usage);
         await_something();

@@ -136,6 +136,8 @@ TROUPE_STRUCT(trp_wire_live, (int64_t, revision), (troupe_text, member), (troupe
 TROUPE_STRUCT(trp_wire_wishes, (int64_t, revision), (bool, stop), (bool, stop_next), (bool, pause),
               (int, ranks), (int, resizes), (int, kill), (troupe_text, why),
               (troupe_array_trp_wire_live, live),
+              (bool, grown),  // So many ranks are granted to the next attempt: this one ends at its
+                              // next report, or says why the run cannot have them.
               (bool, leave)); // This runner is not the job's any more, and ends at once.
 
 typedef enum trp_wire_wish_kind {

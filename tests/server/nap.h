@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <runtime/codec/unpack.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static inline void nap_take(nap *it, const trp_wire_wishes *wishes)
 {
     it->stop = wishes->stop || wishes->stop_next;
     it->kill = wishes->kill != 0;
-    it->leave = wishes->leave || wishes->pause;
+    it->leave = wishes->leave || wishes->pause || wishes->grown;
     it->echo = wishes->revision;
 }
 
@@ -79,6 +80,18 @@ static inline void nap_greet(nap *it, trp_server_link **link)
         return;
     it->again = trp_server_link_tell(*link, TRP_WIRE_RUNNER, &troupe_type_trp_wire_runner,
                                      &hello) != TROUPE_OK;
+}
+
+static inline volatile sig_atomic_t *nap_signal(void)
+{
+    static volatile sig_atomic_t came;
+    return &came;
+}
+
+static inline void nap_be_told(int number)
+{
+    (void)number;
+    *nap_signal() = 1;
 }
 
 static inline void nap_append(const char *folder, const char *name, const char *text)
@@ -146,7 +159,14 @@ static inline int nap_main(char **argv)
     _Atomic int *slots = nap_slots(storage);
     nap_begin(&it, slots);
     nap_take(&it, &it.order.wishes);
+    signal(SIGUSR1, nap_be_told);
     while (done < reports && !it.stop && !it.kill && !it.leave) {
+        if (*nap_signal() != 0) { // It is to say hello anew, by another connection.
+            *nap_signal() = 0;
+            trp_server_link_close(&link);
+            nap_greet(&it, &link);
+            nap_append(it.order.run, "again", "");
+        }
         if (link == NULL || it.again)
             nap_greet(&it, &link);
         nap_ms(each_ms);

@@ -26,10 +26,11 @@ typedef struct shop {
     trp_jobs *jobs;
     int64_t now_ms;
     double unix_s;
-    int cpus, launches;
+    int cpus, gpus, launches;
     const char *resources; // That the machine has beside; NULL: none.
     troupe_status refuses; // What a launch fails with; TROUPE_OK: it does not.
-    trp_wire_order order;  // The last one; its texts are gone.
+    trp_wire_order order;  // The last one; its texts are gone,
+    char gpu_ids[64];      // but for this one.
     int kills, told;
 } shop;
 
@@ -60,6 +61,7 @@ static inline troupe_status shop_launch(void *user, trp_entry *job, const trp_wi
     assert_non_null(launch->program);
     it->launches++;
     it->order = *order;
+    snprintf(it->gpu_ids, sizeof it->gpu_ids, "%s", order->gpu_ids != NULL ? order->gpu_ids : "");
     if (it->refuses != TROUPE_OK)
         return troupe_fail(it->refuses, "refused by the test");
     assert_int_equal(pipe(ready), 0);
@@ -108,7 +110,7 @@ static inline troupe_status shop_try_open(shop *it)
                           .kill = shop_kill,
                           .changed = shop_changed,
                           .user = it};
-    trp_resources_init(&machine, (int64_t)it->cpus * TRP_CPU, 0, (int64_t)1 << 30);
+    trp_resources_init(&machine, (int64_t)it->cpus * TRP_CPU, it->gpus, (int64_t)1 << 30);
     if (it->resources != NULL)
         assert_int_equal(trp_resources_add(&machine, it->resources), TROUPE_OK);
     return trp_jobs_open(it->folder, &machine, &acts, it->now_ms, it->unix_s, &it->jobs);
@@ -149,6 +151,26 @@ static inline void shop_reopen(shop *it)
     shop_turn(it);
 }
 
+// As a server that finds no books, but folders.
+static inline void shop_lose_books(shop *it)
+{
+    static const char wrong[] = "this is no database, whatever it was";
+    char *books = support_path(it->folder, "books.db");
+    trp_jobs_close(it->jobs);
+    it->jobs = NULL;
+    support_write_file(books, wrong, sizeof wrong - 1);
+    free(books);
+    assert_int_equal(shop_try_open(it), TROUPE_OK);
+    shop_turn(it);
+}
+
+static inline int shop_free_cpus(const shop *it)
+{
+    trp_wire_status status;
+    trp_jobs_count(it->jobs, &status);
+    return (int)status.cpus_free;
+}
+
 static inline void shop_close(shop *it)
 {
     for (trp_entry *at = trp_jobs_first(it->jobs); at != NULL; at = (trp_entry *)at->hh.next)
@@ -166,8 +188,8 @@ static inline void shop_close(shop *it)
 typedef struct shop_asks {
     const char *submission, *key;
     int ranks, restarts, priority, min_ranks;
-    double limit_s, start_at, rate;
-    const char *run; // A name; NULL: the submission's.
+    double limit_s, start_at, rate, gpus; // `gpus`: of a rank.
+    const char *run;                      // A name; NULL: the submission's.
     const char *resources;
     const char *secret;  // In the environment of the program.
     bool beyond, claims; // `claims`: the folder of the run was made for it.
@@ -208,6 +230,7 @@ static inline void shop_describe(const shop *it, const shop_asks *asks, trp_buff
         .need = {.ranks = asks->ranks > 0 ? asks->ranks : 1,
                  .min_ranks = asks->min_ranks,
                  .cpus_per_rank = 1,
+                 .gpus_per_rank = asks->gpus,
                  .restarts = asks->restarts,
                  .priority = asks->priority,
                  .time_limit_s = asks->limit_s,
@@ -267,6 +290,13 @@ static inline void shop_die(shop *it, trp_entry *job)
     kill(process, SIGKILL);
     assert_int_equal(waitpid(process, &status, 0), process);
     trp_jobs_exited(it->jobs, job, job->own ? status : 0);
+}
+
+// It leaves without an end, as one that was told to.
+static inline void shop_leave(shop *it, trp_entry *job)
+{
+    shop_die(it, job);
+    job->exit_status = TRP_JOB_NO_END << 8;
 }
 
 // It ends as it should.

@@ -186,6 +186,42 @@ static void test_newer_and_strange_books_are_refused(void **state)
     support_directory_remove(other);
 }
 
+static void test_older_books_are_read(void **state)
+{
+    char *folder = support_directory_make();
+    bool fresh;
+    rows found = {0};
+    trp_books *books = open_books(folder, &fresh);
+    (void)state;
+    settle(books);
+    trp_row row = make_row(1, "a", NULL);
+    row.revision = row.attempt = 1;
+    put(books, &row);
+    trp_books_close(books);
+    // As version 1 had them.
+    run_sql(folder, "ALTER TABLE wishes DROP COLUMN more; ALTER TABLE attempts DROP COLUMN grown;"
+                    "PRAGMA user_version = 1");
+    books = open_books(folder, &fresh);
+    assert_false(fresh);
+    assert_int_equal(trp_books_load(books, keep, &found), TROUPE_OK);
+    assert_int_equal(found.count, 1);
+    assert_string_equal(found.items[0].submission, "a");
+    assert_int_equal(found.items[0].more, 0);
+    row.more = 4;
+    row.grown = true;
+    put(books, &row);
+    trp_books_close(books);
+    free_rows(&found);
+    books = open_books(folder, &fresh);
+    assert_int_equal(trp_books_load(books, keep, &found), TROUPE_OK);
+    assert_int_equal(found.items[0].more, 4);
+    assert_true(found.items[0].grown);
+    trp_books_close(books);
+    free_rows(&found);
+    trp_row_clear(&row);
+    support_directory_remove(folder);
+}
+
 static void test_damaged_books_are_moved_aside(void **state)
 {
     char *folder = support_directory_make(), *moved, *path = support_path(folder, "books.db");
@@ -271,6 +307,7 @@ int main(void)
         cmocka_unit_test(test_what_is_put_is_read_back),
         cmocka_unit_test(test_a_transaction_is_whole_or_not),
         cmocka_unit_test(test_newer_and_strange_books_are_refused),
+        cmocka_unit_test(test_older_books_are_read),
         cmocka_unit_test(test_damaged_books_are_moved_aside),
         cmocka_unit_test(test_a_full_disk_loses_nothing),
     };

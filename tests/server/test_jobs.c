@@ -550,11 +550,6 @@ static void test_one_that_is_overdue_is_ended(void **state)
     shop_close(&it);
 }
 
-static char *books_of(const shop *it)
-{
-    return support_path(it->folder, "books.db");
-}
-
 // F14.
 static void test_lost_books_are_made_of_folders(void **state)
 {
@@ -572,12 +567,7 @@ static void test_lost_books_are_made_of_folders(void **state)
     assert_int_equal(shop_greet(&it, job), TROUPE_OK);
     assert_int_equal(shop_submit(&it, &job, .submission = "c", .priority = 6), TROUPE_OK);
     shop_turn(&it);
-    trp_jobs_close(it.jobs);
-    char *books = books_of(&it);
-    support_write_file(books, "this is no database, whatever it was", 36);
-    free(books);
-    assert_int_equal(shop_try_open(&it), TROUPE_OK);
-    shop_turn(&it);
+    shop_lose_books(&it);
     job = shop_job(&it, "a");
     assert_int_equal(job->row.state, TRP_JOB_ENDED);
     assert_int_equal(job->row.reports, 3);
@@ -625,7 +615,7 @@ static int ask_books(const shop *it, const char *sql)
 {
     sqlite3 *base;
     int number = -1;
-    char *books = books_of(it);
+    char *books = support_path(it->folder, "books.db");
     assert_int_equal(sqlite3_open(books, &base), SQLITE_OK);
     assert_int_equal(sqlite3_exec(base, sql, take_number, &number, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_close(base), SQLITE_OK);

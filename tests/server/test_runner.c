@@ -298,6 +298,15 @@ static double undisturbed(int steps)
     return sum;
 }
 
+static bool has_one_rank(void *user)
+{
+    stand_in *self = user;
+    pthread_mutex_lock(&self->lock);
+    bool has = self->progress.state == TRP_JOB_RUNNING && self->progress.ranks == 1;
+    pthread_mutex_unlock(&self->lock);
+    return has;
+}
+
 // ---- tests
 
 static void test_a_job_runs_without_a_server(void **state)
@@ -526,7 +535,7 @@ static void test_live_values_and_a_pause(void **state)
     assert_true(support_wait_until(stand_in_is_echoed, &f->server, SUPPORT_SOON_MS));
     assert_true(stand_in_was_told_why(&f->server, "rate"));
     wishes.live = (troupe_array_trp_wire_live){rates, 3};
-    wishes.ranks = RANKS + 1;
+    wishes.ranks = RANKS + 1; // As no server does.
     wishes.resizes = 1;
     stand_in_wish(&f->server, wishes);
     assert_true(support_wait_until(stand_in_is_echoed, &f->server, SUPPORT_SOON_MS));
@@ -550,6 +559,50 @@ static void test_live_values_and_a_pause(void **state)
     assert_null(strstr(text, "\"rate\": 1}"));
     free(text);
     free(path);
+}
+
+// The next attempt has a grant of more ranks, for which this one ends.
+static void test_more_ranks_are_the_next_attempts(void **state)
+{
+    fixture *f = *state;
+    double sum;
+    f->config.hold_at = STEPS / 8;
+    stand_in_start(&f->server, f->state);
+    start(f);
+    assert_true(support_wait_until(stand_in_has_runner, &f->server, SUPPORT_SOON_MS));
+    await_reports(f);
+    stand_in_wish(&f->server, (trp_wire_wishes){.ranks = RANKS + 1, .grown = true});
+    assert_int_equal(await_end(f), NO_END);
+    assert_no_end(f);
+    int before = reports_of(f, &sum);
+    put_file(f->work, "go");
+    stand_in_wish(&f->server, (trp_wire_wishes){0});
+    f->order.ranks = RANKS + 1;
+    f->order.cpus = RANKS + 1;
+    f->order.wishes = f->server.wishes;
+    start_next(f);
+    assert_int_equal(await_end(f), 0);
+    stand_in_stop(&f->server);
+    assert_ended_well(f, STEPS);
+    assert_int_equal(reports_of(f, &sum), STEPS); // None was made twice.
+    assert_true(before < STEPS);
+    assert_int_equal(f->server.progress.ranks, RANKS + 1);
+}
+
+// Wished after the grant, and before it began.
+static void test_fewer_ranks_than_are_granted(void **state)
+{
+    fixture *f = *state;
+    f->config.hold_at = 0;
+    f->config.steps = 100000;
+    f->order.wishes = (trp_wire_wishes){.revision = 1, .ranks = 1, .resizes = 1};
+    f->server.wishes = f->order.wishes;
+    stand_in_start(&f->server, f->state);
+    start(f);
+    assert_true(support_wait_until(has_one_rank, &f->server, SUPPORT_SOON_MS));
+    stand_in_wish(&f->server, (trp_wire_wishes){.ranks = 1, .resizes = 1, .stop = true});
+    assert_int_equal(await_end(f), 0);
+    stand_in_stop(&f->server);
 }
 
 static void test_a_killed_runner_goes_on_to_the_same_bits(void **state)
@@ -596,9 +649,13 @@ static void test_a_terminated_runner_saves_and_leaves_the_job(void **state)
     f->config.hold_at = STEPS / 8;
     start(f);
     await_reports(f);
+    trp_fence found;
     assert_int_equal(kill(f->pid, SIGTERM), 0);
     assert_int_equal(await_end(f), NO_END);
     assert_no_end(f);
+    troupe_must(trp_fence_look(f->folder.text, &found)); // A server that was away learns why.
+    assert_int_equal(found.attempt, 1);
+    assert_true(found.left);
     put_file(f->work, "go");
     start_next(f);
     assert_int_equal(await_end(f), 0);
@@ -724,6 +781,8 @@ int main(int argc, char **argv)
         TEST(test_a_kill_says_why),
         TEST(test_an_order_to_leave_leaves_no_end),
         TEST(test_live_values_and_a_pause),
+        TEST(test_more_ranks_are_the_next_attempts),
+        TEST(test_fewer_ranks_than_are_granted),
         TEST(test_a_killed_runner_goes_on_to_the_same_bits),
         TEST(test_a_lost_node_ends_the_runner_and_not_the_job),
         TEST(test_a_terminated_runner_saves_and_leaves_the_job),
