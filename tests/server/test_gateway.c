@@ -148,6 +148,103 @@ static void test_who_may_ask_what(void **context)
                 "\"model\": \"doubled\", \"input\"");
 }
 
+// Heads as no client should send them. "$H" is a good Host with its end of line, "$A" the token for
+// all with its; "$L" and "$M" are long.
+static const struct odd {
+    const char *text;
+    int code; // 0: the connection is closed without an answer.
+} odd_requests[] = {
+    {"GET /healthz HTTP/1.1\r\n$H$A\r\n", 200},
+    {"GET /healthz HTTP/1.0\r\n$H$A\r\n", 200},
+    {"\r\nGET /healthz HTTP/1.1\r\n$H$A\r\n", 200},
+    {"GET /healthz?a=1&a=2&=&&%zz HTTP/1.1\r\n$H$A\r\n", 200},
+    {"GET http://127.0.0.1/healthz HTTP/1.1\r\n$H$A\r\n", 404},
+    {"GET //healthz HTTP/1.1\r\n$H$A\r\n", 404},
+    {"GET /healthz/ HTTP/1.1\r\n$H$A\r\n", 404},
+    {"GET /healthz%00 HTTP/1.1\r\n$H$A\r\n", 404},
+    {"GET /%68ealthz HTTP/1.1\r\n$H$A\r\n", 404},
+    {"GET /../token HTTP/1.1\r\n$H$A\r\n", 404},
+    {"GET /%2e%2e/token HTTP/1.1\r\n$H$A\r\n", 404},
+    {"GET /api/v1/jobs/%2e%2e HTTP/1.1\r\n$H$A\r\n", 404},
+    {"GET /api/v1/jobs/1%00 HTTP/1.1\r\n$H$A\r\n", 404},
+    {"GET /api/v1/jobs/%ff HTTP/1.1\r\n$H$A\r\n", 404},
+    {"GET /api/v1/jobs/% HTTP/1.1\r\n$H$A\r\n", 404},
+    {"GET * HTTP/1.1\r\n$H$A\r\n", 404},
+    {"OPTIONS * HTTP/1.1\r\n$H$A\r\n", 405},
+    {"get /healthz HTTP/1.1\r\n$H$A\r\n", 405},
+    {"TRACE /healthz HTTP/1.1\r\n$H$A\r\n", 405},
+    {"CONNECT /healthz HTTP/1.1\r\n$H$A\r\n", 405},
+    {"GET /healthz\r\n$H$A\r\n", 400},
+    {"GET /healthz HTTP/9.9\r\n$H$A\r\n", 505},
+    {"GET /healthz HTTP/1.1 x\r\n$H$A\r\n", 400},
+    {"GET\r\n\r\n", 0},
+    {"\x16\x03\x01\x02\r\n\r\n", 0},
+    {"GET /healthz HTTP/1.1\r\n$A\r\n", 400},
+    {"GET /healthz HTTP/1.1\r\nHost: \r\n$A\r\n", 403},
+    {"GET /healthz HTTP/1.1\r\n$H$H$A\r\n", 400},
+    {"GET /healthz HTTP/1.1\r\n$H$A$A\r\n", 400},
+    {"GET /healthz HTTP/1.1\r\n$HCookie: a=1\r\nCookie: b=2\r\n$A\r\n", 400},
+    {"GET /healthz HTTP/1.1\r\n$HOrigin: null\r\n$A\r\n", 403},
+    {"GET /healthz HTTP/1.1\r\n$HAuthorization: Bearer\r\n\r\n", 401},
+    {"GET /healthz HTTP/1.1\r\n$HAuthorization: Basic YTph\r\n\r\n", 401},
+    {"GET /healthz HTTP/1.1\r\n$Hno colon\r\n$A\r\n", 400},
+    {"GET /healthz HTTP/1.1\r\n$HX-Long: $L\r\n$A\r\n", 431},
+    {"GET /$L HTTP/1.1\r\n$H$A\r\n", 414},
+    {"GET /healthz HTTP/1.1\r\n$H$M$A\r\n", 431},
+    {"POST /doubled HTTP/1.1\r\n$H$A" JSON "Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}", 400},
+    {"POST /doubled HTTP/1.1\r\n$H$A" JSON "Content-Length: -1\r\n\r\n{}", 400},
+    {"POST /doubled HTTP/1.1\r\n$H$A" JSON "Content-Length: 0x2\r\n\r\n{}", 400},
+    {"POST /doubled HTTP/1.1\r\n$H$A" JSON "Content-Length: 2, 2\r\n\r\n{}", 400},
+    {"POST /doubled HTTP/1.1\r\n$H$A" JSON "Content-Length: 99999999999999999999\r\n\r\n{}", 413},
+    {"POST /doubled HTTP/1.1\r\n$H$A" JSON "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 411},
+    {"POST /doubled HTTP/1.1\r\n$H$A" JSON
+     "Transfer-Encoding: chunked\r\nContent-Length: 2\r\n\r\n{}",
+     411},
+    {"POST /doubled HTTP/1.1\r\n$H$A" JSON "\r\n", 411},
+    {"POST /doubled HTTP/1.1\r\n$H$AContent-Length: 2\r\n\r\n{}", 415},
+    {"GET /healthz HTTP/1.1\r\n$H$AContent-Length: 2\r\n\r\n{}", 400},
+};
+
+static void expand(const char *text, trp_buffer *out)
+{
+    for (const char *at = text; *at; at++) {
+        if (*at != '$') {
+            trp_buffer_append(out, at, 1);
+            continue;
+        }
+        at++;
+        if (*at == 'H')
+            trp_buffer_printf(out, "Host: 127.0.0.1:%d\r\n", port);
+        else if (*at == 'A')
+            trp_buffer_printf(out, "Authorization: Bearer %s\r\n", admin);
+        for (int i = 0; *at == 'L' && i < 40000; i++)
+            trp_buffer_append(out, "x", 1);
+        for (int i = 0; *at == 'M' && i < 4000; i++)
+            trp_buffer_printf(out, "X-%d: many\r\n", i);
+    }
+}
+
+static void test_odd_requests(void **context)
+{
+    (void)context;
+    serve_doubled();
+    for (size_t i = 0; i < sizeof odd_requests / sizeof *odd_requests; i++) {
+        const struct odd *it = &odd_requests[i];
+        trp_buffer text = {0};
+        expand(it->text, &text);
+        assert_false(text.failed);
+        int fd = connect_to_it();
+        send_all(fd, text.data, text.size);
+        reply got = read_reply(fd);
+        if (got.code != it->code)
+            fail_msg("%.100s: expected %d, got %d: %.200s", it->text, it->code, got.code, got.text);
+        reply_free(&got);
+        trp_buffer_free(&text);
+        (void)close(fd);
+    }
+    assert_code((asked){.method = "GET", .path = "/healthz", .token = admin}, 200, NULL);
+}
+
 static void test_a_link_is_good_once(void **context)
 {
     (void)context;
@@ -408,7 +505,7 @@ static void test_routes_are_listed(void **context)
     run_tool("routes", "serving\n");
     run_tool("routes --json", "[{\"state\": \"serving\", \"route\": \"/doubled\", \"model\": "
                               "\"doubled\"");
-    run_tool("routes --json", "\"answered\": 5, \"failed\": 0, \"refused\": 0, \"p50_s\": 0.");
+    run_tool("routes --json", "\"answered\": 5, \"failed\": 0, \"refused\": 0, \"p50_s\": ");
     (void)snprintf(command, sizeof command, "TROUPE_STATE='%s' '%s' routes --json", state,
                    support_setting("TROUPE_TOOL"));
     assert_int_equal(support_run(command, said, sizeof said), 0);
@@ -627,6 +724,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_who_may_ask_what, begin, end),
+        cmocka_unit_test_setup_teardown(test_odd_requests, begin, end),
         cmocka_unit_test_setup_teardown(test_a_link_is_good_once, begin, end),
         cmocka_unit_test_setup_teardown(test_the_dashboard_is_cached, begin, end),
         cmocka_unit_test_setup_teardown(test_predictions, begin, end),
