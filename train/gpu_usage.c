@@ -31,7 +31,8 @@ typedef struct gpu {
 
 struct trp_gpu_usage {
     char *ids;
-    gpu gpus[GPUS_MAX]; // The thread's alone.
+    device devices[GPUS_MAX]; // The thread's alone, to `processes`: all that there are,
+    gpu gpus[GPUS_MAX];       // and those of the job.
     int count;
     trp_nvml_process processes[PROCESSES_MAX];
 
@@ -134,8 +135,7 @@ static void take_gpu(trp_gpu_usage *usage, const char *id, const device *of)
 // As CUDA, it stops at the first entry that names none.
 static void find_gpus(trp_gpu_usage *usage)
 {
-    static device devices[GPUS_MAX];
-    int count = list_devices(devices);
+    int count = list_devices(usage->devices);
     for (const char *at = usage->ids; *at != '\0' && usage->count < GPUS_MAX;) {
         char id[ID_BYTES];
         size_t size = strcspn(at, ",");
@@ -144,7 +144,7 @@ static void find_gpus(trp_gpu_usage *usage)
         snprintf(id, sizeof id, "%.*s", (int)size, at);
         at += size + (at[size] == ',');
         if (size > 0 && size < sizeof id && id[0] != '-')
-            found = find_device(devices, count, id, &why);
+            found = find_device(usage->devices, count, id, &why);
         if (found == NULL) {
             trp_log(TRP_WARN, "what GPU %s does is not measured: %s", id, why);
             return;
