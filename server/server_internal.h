@@ -86,6 +86,7 @@ typedef struct trp_owed {
     char *text; // Of a failure; of a wish: that the job has ended.
     int64_t job;
     bool stores;        // It promises what the turn has changed, which has to be stored.
+    bool hello;         // Of a greeting: it says the server's version.
     trp_wire_list list; // Of TRP_WIRE_JOBS.
 } trp_owed;
 

@@ -51,6 +51,8 @@ static trp_owed *owe_outcome(trp_server *server, trp_client *client, const trp_w
 
 // ---- requests
 
+#define PROGRAM "the program"
+
 static bool is_this_machine(const trp_wire_hello *hello)
 {
     static char boot_id[TRP_BOOT_ID_MAX];
@@ -65,23 +67,32 @@ static bool is_this_machine(const trp_wire_hello *hello)
            (hello->pid_namespace == 0 || hello->pid_namespace == pid_namespace);
 }
 
+// The connection ends with that answer.
+static void turn_away(trp_server *server, trp_client *client, const trp_wire_frame *frame,
+                      troupe_status status, const char *why)
+{
+    trp_wire_answer answer = {.status = (int)status, .text = why, .revision = TRP_WIRE_VERSION};
+    trp_client_put(server, client, TRP_WIRE_ANSWER, frame->number, &troupe_type_trp_wire_answer,
+                   &answer);
+    client->closing = true;
+}
+
 static void greet(trp_server *server, trp_client *client, const trp_wire_frame *frame,
                   const trp_wire_hello *hello)
 {
-    if (hello->version < 1 || !is_this_machine(hello)) {
-        trp_wire_answer answer = {
-            .status = hello->version < 1 ? TROUPE_VERSION : TROUPE_UNSUPPORTED,
-            .text = hello->version < 1
-                        ? "a greeting of a version that there is not"
-                        : "the train server runs on another machine, or in another "
-                          "container: its processes are not those that this program sees"};
-        trp_client_put(server, client, TRP_WIRE_ANSWER, frame->number, &troupe_type_trp_wire_answer,
-                       &answer);
-        client->closing = true;
+    troupe_status status = trp_wire_agree(PROGRAM, frame->format, hello->version);
+    if (status == TROUPE_OK && !is_this_machine(hello))
+        status = troupe_fail(TROUPE_UNSUPPORTED,
+                             "the train server runs on another machine, or in another container: "
+                             "its processes are not those that this program sees");
+    if (status != TROUPE_OK) {
+        turn_away(server, client, frame, status, troupe_last_error()->text);
         return;
     }
     client->greeted = true;
-    (void)owe_outcome(server, client, frame, TRP_WIRE_ANSWER, TROUPE_OK, NULL);
+    trp_owed *owed = owe_outcome(server, client, frame, TRP_WIRE_ANSWER, TROUPE_OK, NULL);
+    if (owed != NULL)
+        owed->hello = true;
 }
 
 static void submit(trp_server *server, trp_client *client, const trp_wire_frame *frame,
@@ -316,6 +327,11 @@ void trp_request_handle(trp_server *server, trp_client *client, const trp_wire_f
                         "the first message of a connection is not a greeting");
         return;
     }
+    if (frame->format != TRP_WIRE_FORMAT) { // Nothing of it can be read.
+        troupe_status other = trp_wire_agree(PROGRAM, frame->format, TRP_WIRE_VERSION);
+        turn_away(server, client, frame, other, troupe_last_error()->text);
+        return;
+    }
     troupe_status status =
         type == NULL
             ? troupe_fail(TROUPE_UNSUPPORTED, "the train server does not know messages of kind %d",
@@ -340,7 +356,9 @@ static void put_answer(trp_server *server, const trp_owed *owed, troupe_status s
     trp_wire_answer answer = {.status = (int)status,
                               .text = text,
                               .job = owed->job,
-                              .revision = job != NULL ? job->row.revision : 0};
+                              .revision = job != NULL   ? job->row.revision
+                                          : owed->hello ? TRP_WIRE_VERSION
+                                                        : 0};
     trp_client_put(server, owed->client, TRP_WIRE_ANSWER, owed->number,
                    &troupe_type_trp_wire_answer, &answer);
 }

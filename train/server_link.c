@@ -1,6 +1,7 @@
 // server_link.c: see server_link.h.
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <runtime/base/clock.h>
@@ -234,16 +235,31 @@ static void send_now(trp_server_link *link, const void *data, size_t size)
     }
 }
 
+#define SERVER "the train server"
+
+// The first one did not say it.
+static int server_version(const trp_wire_answer *answer)
+{
+    return answer->revision == 0                                ? 1
+           : answer->revision > 0 && answer->revision < INT_MAX ? (int)answer->revision
+                                                                : -1;
+}
+
 // With the lock.
 static void take_hello(trp_server_link *link, const trp_wire_frame *frame)
 {
     trp_arena arena = {0};
     trp_wire_answer answer = {0};
-    if (frame->kind != TRP_WIRE_ANSWER ||
-        trp_wire_read(frame, &troupe_type_trp_wire_answer, &arena, &answer) != TROUPE_OK) {
+    if (frame->format != TRP_WIRE_FORMAT) { // Nothing of it can be read.
+        (void)trp_wire_agree(SERVER, frame->format, TRP_WIRE_VERSION);
+        be_refused(link, TROUPE_VERSION, troupe_last_error()->text);
+    } else if (frame->kind != TRP_WIRE_ANSWER ||
+               trp_wire_read(frame, &troupe_type_trp_wire_answer, &arena, &answer) != TROUPE_OK) {
         be_refused(link, TROUPE_VERSION, "the train server answers in a way that is not known");
     } else if (answer.status != TROUPE_OK) {
         be_refused(link, (troupe_status)answer.status, answer.text != NULL ? answer.text : "");
+    } else if (trp_wire_agree(SERVER, frame->format, server_version(&answer)) != TROUPE_OK) {
+        be_refused(link, TROUPE_VERSION, troupe_last_error()->text);
     } else {
         link->greeted = true;
         pthread_cond_broadcast(&link->changed);

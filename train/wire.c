@@ -7,7 +7,7 @@
 
 typedef struct head {
     uint32_t size;
-    uint16_t kind, version;
+    uint16_t kind, format;
     uint32_t number;
 } head;
 _Static_assert(sizeof(head) == TRP_WIRE_HEAD, "a head has no holes");
@@ -30,7 +30,7 @@ troupe_status trp_wire_put(trp_buffer *out, trp_wire_kind kind, uint32_t number,
         out->size = at;
         return status;
     }
-    head first = {(uint32_t)size, (uint16_t)kind, TRP_WIRE_VERSION, number};
+    head first = {(uint32_t)size, (uint16_t)kind, TRP_WIRE_FORMAT, number};
     memcpy(out->data + at, &first, sizeof first);
     return TROUPE_OK;
 }
@@ -43,22 +43,39 @@ troupe_status trp_wire_take(const void *data, size_t size, size_t most, trp_wire
     if (size < sizeof first)
         return TROUPE_OK;
     memcpy(&first, data, sizeof first);
-    if (first.kind == 0 || first.version == 0)
+    if (first.kind == 0 || first.format == 0)
         return troupe_fail(TROUPE_MALFORMED,
-                           "a message of kind %d and version %d: expected both "
+                           "a message of kind %d and format %d: expected both "
                            "to be at least 1",
-                           first.kind, first.version);
+                           first.kind, first.format);
     if (first.size > most)
         return troupe_fail(TROUPE_MALFORMED, "a message of %u bytes: expected at most %zu",
                            first.size, most);
     if (size - sizeof first < first.size)
         return TROUPE_OK;
     *frame = (trp_wire_frame){.kind = (trp_wire_kind)first.kind,
-                              .version = first.version,
+                              .format = first.format,
                               .number = first.number,
                               .data = (const unsigned char *)data + sizeof first,
                               .size = first.size};
     *used = sizeof first + first.size;
+    return TROUPE_OK;
+}
+
+troupe_status trp_wire_agree(const char *who, int format, int version)
+{
+    if (format != TRP_WIRE_FORMAT)
+        return troupe_fail(TROUPE_VERSION,
+                           "%s packs its messages in format %d, and this one in format %d: "
+                           "expected the same of programs and their train server, which have to "
+                           "be of one Troupe",
+                           who, format, (int)TRP_WIRE_FORMAT);
+    if (version < TRP_WIRE_VERSION - 1 || version > TRP_WIRE_VERSION + 1 || version < 1)
+        return troupe_fail(TROUPE_VERSION,
+                           "%s speaks version %d of the train server's protocol, and this one "
+                           "version %d: expected at most one between a program and its train "
+                           "server",
+                           who, version, (int)TRP_WIRE_VERSION);
     return TROUPE_OK;
 }
 

@@ -1,7 +1,7 @@
 // wire.h: what clients, runners and the gateway say to the train server, and it to them: frames on
 // a unix stream socket (docs/internals/server/server.md).
 //
-// A frame is a head {bytes that follow: u32, kind: u16, version: u16, number: u32}, in the order of
+// A frame is a head {bytes that follow: u32, kind: u16, format: u16, number: u32}, in the order of
 // bytes of the machine, and a packed struct. An answer has the number of its request; what is told
 // without being asked has number 0. Both sides may have many under way.
 #ifndef TRP_WIRE_H
@@ -12,7 +12,8 @@
 #include <troupe/wire.h>
 
 enum {
-    TRP_WIRE_VERSION = 1,
+    TRP_WIRE_FORMAT = 2,  // How all that is said is packed: changes with each struct below.
+    TRP_WIRE_VERSION = 1, // What is said, and what it means: in greetings and their answers.
     TRP_WIRE_HEAD = 12,
     TRP_WIRE_BYTES_MAX = 64 << 20, // That follow a head.
 };
@@ -20,7 +21,8 @@ enum {
 typedef enum trp_wire_kind {
     // Asked of the server.
     TRP_WIRE_HELLO = 1, // trp_wire_hello, the first on each connection: answered with
-                        // TRP_WIRE_ANSWER. Others may follow it at once.
+                        // TRP_WIRE_ANSWER, whose revision is the server's version. Others may
+                        // follow it at once.
     TRP_WIRE_SUBMIT,    // trp_wire_submit: answered with TRP_WIRE_JOB, once it is committed.
     TRP_WIRE_FIND,      // trp_wire_job_name: answered with TRP_WIRE_JOB.
     TRP_WIRE_LIST,      // trp_wire_list: answered with TRP_WIRE_JOBS.
@@ -48,7 +50,7 @@ typedef enum trp_wire_kind {
 
 typedef struct trp_wire_frame {
     trp_wire_kind kind;
-    int version;
+    int format;
     uint32_t number;
     const unsigned char *data;
     size_t size;
@@ -61,6 +63,9 @@ troupe_status trp_wire_put(trp_buffer *out, trp_wire_kind kind, uint32_t number,
 // TROUPE_MALFORMED: it can be none, or is larger than `most`.
 troupe_status trp_wire_take(const void *data, size_t size, size_t most, trp_wire_frame *frame,
                             size_t *used);
+// Whether this library can speak with another program, `who`, of that format and version: the
+// format has to be the same, and the versions at most one apart. TROUPE_VERSION, with both.
+troupe_status trp_wire_agree(const char *who, int format, int version);
 // Reads what is in a frame, into the arena; *value is set only on success. TROUPE_MALFORMED,
 // TROUPE_NO_MEMORY.
 troupe_status trp_wire_read(const trp_wire_frame *frame, const troupe_type *type, trp_arena *arena,

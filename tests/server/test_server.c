@@ -34,6 +34,9 @@ static void greet(int fd)
     send_frame(fd, TRP_WIRE_HELLO, 1, &troupe_type_trp_wire_hello, &hello);
 }
 
+static char last_text[512]; // Of the last answer.
+static int64_t last_revision;
+
 // Reads answers until the connection's end; the last one's status, or -1 without any.
 static int last_answer(int fd)
 {
@@ -50,8 +53,11 @@ static int last_answer(int fd)
         trp_arena arena = {0};
         trp_wire_answer answer;
         if (used > 0 && frame.kind == TRP_WIRE_ANSWER &&
-            trp_wire_read(&frame, &troupe_type_trp_wire_answer, &arena, &answer) == TROUPE_OK)
+            trp_wire_read(&frame, &troupe_type_trp_wire_answer, &arena, &answer) == TROUPE_OK) {
             status = answer.status;
+            last_revision = answer.revision;
+            snprintf(last_text, sizeof last_text, "%s", answer.text != NULL ? answer.text : "");
+        }
         trp_arena_clear(&arena);
         at += used;
     }
@@ -110,15 +116,68 @@ static void test_it_bears_any_bytes(void **state)
     shutdown(fd, SHUT_WR);
     assert_int_equal(last_answer(fd), TROUPE_MALFORMED);
     // Too large before it is said who it is, and at all.
-    const uint32_t large[3] = {(64 << 10) + 1, TRP_WIRE_HELLO | 1 << 16, 1};
+    const uint32_t large[3] = {(64 << 10) + 1, TRP_WIRE_HELLO | TRP_WIRE_FORMAT << 16, 1};
     fd = connect_raw(&it);
     send_raw(fd, large, sizeof large);
     assert_int_equal(last_answer(fd), TROUPE_MALFORMED);
-    const uint32_t larger[3] = {TRP_WIRE_BYTES_MAX + 1, TRP_WIRE_SUBMIT | 1 << 16, 1};
+    const uint32_t larger[3] = {TRP_WIRE_BYTES_MAX + 1, TRP_WIRE_SUBMIT | TRP_WIRE_FORMAT << 16, 1};
     fd = connect_raw(&it);
     greet(fd);
     send_raw(fd, larger, sizeof larger);
     assert_int_equal(last_answer(fd), TROUPE_MALFORMED);
+    assert_it_answers(&it);
+    site_close(&it);
+}
+
+// Greets as a program of another library: what it is answered.
+static int greet_as(const site *it, int format, int version)
+{
+    trp_buffer out = {0};
+    trp_wire_hello hello = {.version = version, .pid = (int)getpid()};
+    uint16_t head = (uint16_t)format;
+    assert_int_equal(trp_wire_put(&out, TRP_WIRE_HELLO, 1, &troupe_type_trp_wire_hello, &hello),
+                     TROUPE_OK);
+    memcpy(out.data + 6, &head, sizeof head);
+    int fd = connect_raw(it);
+    send_raw(fd, out.data, out.size);
+    trp_buffer_free(&out);
+    shutdown(fd, SHUT_WR);
+    return last_answer(fd);
+}
+
+static void assert_says(const char *format, int one, int other)
+{
+    char text[200];
+    snprintf(text, sizeof text, format, one, other);
+    if (strstr(last_text, text) == NULL)
+        fail_msg("'%s' lacks '%s'", last_text, text);
+}
+
+static void test_other_versions_are_accepted_or_told(void **state)
+{
+    const int own = TRP_WIRE_VERSION;
+    site it;
+    (void)state;
+    site_open(&it, 1);
+    for (int version = own - 3; version <= own + 3; version++) {
+        bool near = version >= 1 && abs(version - own) <= 1;
+        assert_int_equal(greet_as(&it, TRP_WIRE_FORMAT, version),
+                         near ? TROUPE_OK : TROUPE_VERSION);
+        assert_int_equal(last_revision, own);
+        if (!near)
+            assert_says("speaks version %d of the train server's protocol, and this one version %d",
+                        version, own);
+    }
+    for (int format = TRP_WIRE_FORMAT - 1; format <= TRP_WIRE_FORMAT + 1; format += 2) {
+        assert_int_equal(greet_as(&it, format, own), TROUPE_VERSION);
+        assert_says("in format %d, and this one in format %d", format, TRP_WIRE_FORMAT);
+    }
+    // Also behind a greeting.
+    uint32_t head[3] = {0, TRP_WIRE_SERVER | (uint32_t)(TRP_WIRE_FORMAT + 1) << 16, 2};
+    int fd = connect_raw(&it);
+    greet(fd);
+    send_raw(fd, head, sizeof head);
+    assert_int_equal(last_answer(fd), TROUPE_VERSION);
     assert_it_answers(&it);
     site_close(&it);
 }
@@ -200,7 +259,10 @@ static void test_a_second_server_is_refused(void **state)
     (void)state;
     site_open(&it, 1);
     assert_int_equal(trp_server_lock(it.folder, &lock), TROUPE_BUSY);
-    assert_non_null(strstr(troupe_last_error()->text, "has"));
+    char expected[600];
+    snprintf(expected, sizeof expected, "a train server has %s already (process %d)", it.folder,
+             (int)it.server);
+    assert_string_equal(troupe_last_error()->text, expected);
     site_close(&it);
 }
 
@@ -291,30 +353,32 @@ static void test_jobs_outlive_the_server(void **state)
     site_close(&it);
 }
 
-// One that watches and does not read holds up nobody, and gets the newest in the end.
-static void test_a_slow_watcher_holds_up_nothing(void **state)
+// ---- those who watch
+
+typedef struct told {
+    _Atomic size_t bytes; // Of all that was told of the job.
+} told;
+
+static void take_told(void *user, const trp_wire_frame *frame)
 {
-    enum { REPORTS = 3000 };
-    site it;
-    trp_arena arena = {0};
-    trp_wire_job job;
-    (void)state;
-    site_open(&it, 1);
-    trp_server_link *link = site_connect(&it, NULL);
-    int fd = connect_raw(&it), small = 4096;
-    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
-    greet(fd);
-    assert_int_equal(
-        site_submit(&it, link, &arena, &job, .submission = "a", .reports = REPORTS, .each_ms = 0),
-        TROUPE_OK);
-    send_frame(fd, TRP_WIRE_WATCH, 2, &troupe_type_trp_wire_job_name,
-               &(trp_wire_job_name){.job = 1});
-    site_await(link, 1, TRP_JOB_ENDED, &arena, &job);
-    assert_int_equal(job.reports, REPORTS);
+    if (frame->kind == TRP_WIRE_JOB && frame->number == 0)
+        ((told *)user)->bytes += frame->size;
+}
+
+enum { ENOUGH = 2 << 20 };
+
+static bool is_told_enough(void *user)
+{
+    return ((told *)user)->bytes > ENOUGH;
+}
+
+// Reads until it is told that the job has ended: how many bytes of jobs it was told.
+static size_t read_to_the_end(int fd)
+{
     trp_buffer in = {0};
-    bool ended = false;
-    size_t at = 0;
-    while (!ended) {
+    trp_arena arena = {0};
+    size_t at = 0, bytes = 0;
+    for (bool ended = false; !ended;) {
         char data[4096];
         size_t used = 1;
         trp_wire_frame frame;
@@ -324,17 +388,49 @@ static void test_a_slow_watcher_holds_up_nothing(void **state)
         while (trp_wire_take(in.data + at, in.size - at, TRP_WIRE_BYTES_MAX, &frame, &used) ==
                    TROUPE_OK &&
                used > 0) {
+            trp_wire_job job;
             at += used;
-            if (frame.kind == TRP_WIRE_JOB) {
-                assert_int_equal(trp_wire_read(&frame, &troupe_type_trp_wire_job, &arena, &job),
-                                 TROUPE_OK);
-                ended = job.state == TRP_JOB_ENDED;
-            }
+            if (frame.kind != TRP_WIRE_JOB)
+                continue;
+            bytes += frame.size;
+            assert_int_equal(trp_wire_read(&frame, &troupe_type_trp_wire_job, &arena, &job),
+                             TROUPE_OK);
+            ended = job.state == TRP_JOB_ENDED;
+            trp_arena_clear(&arena);
         }
     }
-    assert_int_equal(job.reports, REPORTS);
-    close(fd);
     trp_buffer_free(&in);
+    return bytes;
+}
+
+// One that watches and does not read holds up nobody, nor does what it is to be told grow with what
+// happens: it gets the newest in the end.
+static void test_a_slow_watcher_holds_up_nothing(void **state)
+{
+    site it;
+    trp_arena arena = {0};
+    trp_wire_job job;
+    told fast = {0};
+    trp_server_told tells = {.frame = take_told, .user = &fast};
+    trp_wire_job_name name = {.job = 1};
+    (void)state;
+    site_open(&it, 1);
+    trp_server_link *link = site_connect(&it, &tells);
+    int fd = connect_raw(&it);
+    greet(fd);
+    assert_int_equal(
+        site_submit(&it, link, &arena, &job, .submission = "a", .reports = 100000000, .each_ms = 0),
+        TROUPE_OK);
+    send_frame(fd, TRP_WIRE_WATCH, 2, &troupe_type_trp_wire_job_name, &name);
+    assert_int_equal(site_ask(link, TRP_WIRE_WATCH, &troupe_type_trp_wire_job_name, &name,
+                              TRP_WIRE_JOB, &troupe_type_trp_wire_job, &arena, &job),
+                     TROUPE_OK);
+    assert_true(support_wait_until(is_told_enough, &fast, SUPPORT_SLOWER * SUPPORT_SOON_MS));
+    assert_int_equal(site_wish(link, 1, TRP_WISH_STOP, 0, &arena), TROUPE_OK);
+    site_await(link, 1, TRP_JOB_ENDED, &arena, &job);
+    // What the kernel keeps for it, and the server.
+    assert_true(read_to_the_end(fd) < ENOUGH / 2);
+    close(fd);
     trp_server_link_close(&link);
     trp_arena_clear(&arena);
     site_close(&it);
@@ -346,6 +442,7 @@ int main(int argc, char **argv)
         return nap_main(argv);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_bears_any_bytes),
+        cmocka_unit_test(test_other_versions_are_accepted_or_told),
         cmocka_unit_test(test_frames_may_come_byte_by_byte),
         cmocka_unit_test(test_others_are_refused),
         cmocka_unit_test(test_there_are_so_many_clients_at_most),

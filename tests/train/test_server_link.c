@@ -28,7 +28,8 @@ typedef struct server {
     char *folder;
     int listens;
     pthread_t thread;
-    int refuses; // The status that greetings are answered with.
+    int refuses;         // The status that greetings are answered with.
+    int format, version; // That it says it has; 0: ours.
     atomic_int stop, greetings, never, hung_up;
     _Atomic uint32_t late; // The number of a request; 0: none.
 } server;
@@ -50,6 +51,21 @@ static void say_answer(int fd, uint32_t number, int status, const char *text)
     assert_int_equal(
         trp_wire_put(&out, TRP_WIRE_ANSWER, number, &troupe_type_trp_wire_answer, &answer),
         TROUPE_OK);
+    (void)send(fd, out.data, out.size, MSG_NOSIGNAL); // Who asked may be gone.
+    trp_buffer_free(&out);
+}
+
+static void say_hello(const server *is, int fd, uint32_t number)
+{
+    trp_buffer out = {0};
+    trp_wire_answer answer = {
+        .status = is->refuses, .text = "this program is too old", .revision = is->version};
+    uint16_t format = (uint16_t)is->format;
+    assert_int_equal(
+        trp_wire_put(&out, TRP_WIRE_ANSWER, number, &troupe_type_trp_wire_answer, &answer),
+        TROUPE_OK);
+    if (format != 0)
+        memcpy(out.data + 6, &format, sizeof format);
     (void)send(fd, out.data, out.size, MSG_NOSIGNAL); // Who asked may be gone.
     trp_buffer_free(&out);
 }
@@ -85,7 +101,7 @@ static bool answer(server *is, int fd, const trp_wire_frame *frame)
     bool goes_on = true;
     if (frame->kind == TRP_WIRE_HELLO) {
         atomic_fetch_add(&is->greetings, 1);
-        say_answer(fd, frame->number, is->refuses, "this program is too old");
+        say_hello(is, fd, frame->number);
     } else if (frame->kind == TRP_WIRE_SUBMIT) {
         assert_int_equal(trp_wire_read(frame, &troupe_type_trp_wire_submit, &arena, &submit),
                          TROUPE_OK);
@@ -376,6 +392,37 @@ static void test_a_server_that_refuses_says_why(void **state)
     end_server(is);
 }
 
+static void assert_refused(server *is, const char *why)
+{
+    trp_server_link *link;
+    begin_server(is);
+    assert_int_equal(trp_server_link_open(is->folder, NULL, &link), TROUPE_VERSION);
+    if (strstr(troupe_last_error()->text, why) == NULL)
+        fail_msg("'%s' lacks '%s'", troupe_last_error()->text, why);
+    end_server(is);
+}
+
+static void test_a_server_of_another_version(void **state)
+{
+    server *is = *state;
+    trp_server_link *link;
+    char why[100];
+    is->version = TRP_WIRE_VERSION + 1;
+    begin_server(is);
+    assert_int_equal(trp_server_link_open(is->folder, NULL, &link), TROUPE_OK);
+    trp_server_link_close(&link);
+    end_server(is);
+    is->version = TRP_WIRE_VERSION + 2;
+    snprintf(why, sizeof why, "version %d of the train server's protocol, and this one version %d",
+             is->version, (int)TRP_WIRE_VERSION);
+    assert_refused(is, why);
+    is->version = TRP_WIRE_VERSION;
+    is->format = TRP_WIRE_FORMAT + 1;
+    snprintf(why, sizeof why, "in format %d, and this one in format %d", is->format,
+             (int)TRP_WIRE_FORMAT);
+    assert_refused(is, why);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,6 +432,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_what_lasts_is_sent_to_the_next_server, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_a_server_that_refuses_says_why, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_server_of_another_version, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
