@@ -69,6 +69,7 @@ static void test_fewer_ranks_are_given_back_and_stay_so(void **state)
     shop_close(&it);
 }
 
+// F12.
 static void test_more_ranks_are_another_attempt(void **state)
 {
     shop it;

@@ -94,6 +94,7 @@ static troupe_status submit(const site *it, trp_server_link *link, const char *n
                        .each_ms = 1);
 }
 
+// F14.
 static void test_a_full_disk_refuses_and_loses_nothing(void **state)
 {
     site it;
