@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <runtime/base/error.h>
+#include <runtime/base/printable.h>
 #include <runtime/codec/json.h>
 #include <server/ask.h>
 #include <server/gateway.h>
@@ -65,7 +66,7 @@ static bool ask_gateway(listing *it)
     if (trp_gateway_url(it->state.text, base) != TROUPE_OK || !read_token(it->state.text, token))
         return false;
     (void)snprintf(url, sizeof url, "%s/api/v1/routes", base);
-    const track_request request = {.url = url, .token = token};
+    const track_request request = {.url = url, .token = token, .direct = true};
     if (track_http(&request, &code, &it->text) != TROUPE_OK)
         return false;
     if (code == 200)
@@ -142,6 +143,13 @@ static void print_seconds(char text[20], double seconds)
         (void)snprintf(text, 20, "%.3g ms", seconds * 1e3);
 }
 
+// What a service says of itself may have anything in it.
+static const char *printable(const char *text, char out[100])
+{
+    (void)trp_printable_copy(text, strlen(text), out, 100);
+    return out;
+}
+
 static void print_table(const listing *it)
 {
     if (it->count == 0) {
@@ -152,21 +160,22 @@ static void print_table(const listing *it)
            "REQUESTS", "P50", "P99", "STATE");
     for (size_t i = 0; i < it->count; i++) {
         const shown_route *at = &it->routes[i];
-        char canary[80] = "-", requests[24] = "-", replicas[16] = "-", p50[20], p99[20];
+        char canary[120] = "-", requests[24] = "-", replicas[16] = "-", p50[20], p99[20];
+        char name[100], number[100], other[100];
         const char *version = at->version != NULL && at->version[0] != '\0' ? at->version
                               : at->model != NULL                           ? at->model
                                                                             : "-";
         if (at->canary.version != NULL)
-            (void)snprintf(canary, sizeof canary, "%.60s %.3g %%", at->canary.version,
-                           at->canary.weight * 100);
+            (void)snprintf(canary, sizeof canary, "%s %.3g %%",
+                           printable(at->canary.version, other), at->canary.weight * 100);
         if (it->gateway)
             (void)snprintf(requests, sizeof requests, "%" PRIu64, at->answered + at->failed);
         if (at->replicas > 0)
             (void)snprintf(replicas, sizeof replicas, "%d", at->replicas);
         print_seconds(p50, at->p50_s);
         print_seconds(p99, at->p99_s);
-        printf("%-20s %-24s %-24s %8s %10s %9s %9s  %s\n", at->route, version, canary, replicas,
-               requests, p50, p99, state_of(it, i));
+        printf("%-20s %-24s %-24s %8s %10s %9s %9s  %s\n", printable(at->route, name),
+               printable(version, number), canary, replicas, requests, p50, p99, state_of(it, i));
     }
     if (!it->gateway)
         printf("no gateway answers: requests are not known\n");

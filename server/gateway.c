@@ -102,6 +102,16 @@ static int last_port(const char *state)
     return port > 0 && port <= UINT16_MAX ? port : 0;
 }
 
+// Nobody is to ask the address of the gateway before, which somebody else may have by now.
+static troupe_status forget_where(const char *state, int port)
+{
+    trp_path path;
+    char text[40];
+    int size = snprintf(text, sizeof text, "{\"port\": %d}\n", port);
+    TROUPE_TRY(trp_path_make(&path, "%s/gateway.json", state));
+    return port == 0 ? TROUPE_OK : trp_file_replace(path.text, text, (size_t)size);
+}
+
 static troupe_status listen_somewhere(const options *how, trp_http_how *http, gateway *self)
 {
     const int ports[] = {last_port(self->state.text), GATEWAY_PORT, 0};
@@ -191,6 +201,7 @@ static troupe_status start(const options *how, gateway *self)
 {
     TROUPE_TRY(trp_state_folder_open(&self->state));
     TROUPE_TRY(trp_child_lock(self->state.text, "gateway", &self->lock));
+    TROUPE_TRY(forget_where(self->state.text, last_port(self->state.text)));
     TROUPE_TRY(gateway_tokens_open(&self->tokens, self->state.text));
     TROUPE_TRY(gateway_routes_open(&self->routes, self->state.text));
     const trp_web_options web = {

@@ -136,7 +136,7 @@ void trp_server_gateway_end(trp_server *server);
 
 // ---- server_track.c: who sends to trackers (docs/internals/server/trackers.md)
 
-// A job has changed, and its state is that.
+// A job has ended, or a runner says that it runs; other states (train/wire.h) are passed over.
 void trp_server_track_changed(trp_server *server, int state);
 // Starts it where there is something to send, or may be since an earlier server.
 void trp_server_track_begin(trp_server *server);

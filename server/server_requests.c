@@ -204,6 +204,7 @@ static void run(trp_server *server, trp_client *client, const trp_wire_frame *fr
         link->runner = client;
         client->runs = job;
         client->told = job->row.revision;
+        trp_server_track_changed(server, TRP_JOB_RUNNING);
     } else if (status != TROUPE_OK && status != TROUPE_NOT_FOUND) {
         trp_say("%s", troupe_last_error()->text);
     }

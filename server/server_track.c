@@ -19,13 +19,9 @@ void trp_server_track_changed(trp_server *server, int state)
     bool runs;
     if (state != TRP_JOB_RUNNING && state != TRP_JOB_ENDED)
         return;
-    if (server->track.fd >= 0) { // It looks itself at what runs.
-        if (state == TRP_JOB_ENDED) {
-            (void)pidfd_send_signal(server->track.fd, SIGURG, NULL, 0);
-            server->track_wanted = true; // Should it be about to end.
-        }
-        return;
-    }
+    if (server->track.fd >= 0)
+        (void)pidfd_send_signal(server->track.fd, SIGURG, NULL, 0);
+    // Also where one is there, which may be about to end.
     if (!server->track_wanted && trp_track_is_wanted(server->how->folder, &runs))
         server->track_wanted = runs || state == TRP_JOB_ENDED;
 }

@@ -83,7 +83,8 @@ track_result track_ask(const char *url, const char *token, const char *header, c
         (void)troupe_fail(TROUPE_BUSY, "%.200s is not tried now", url);
         return TRACK_LATER;
     }
-    const track_request request = {url, token, header, body, is_over};
+    const track_request request = {
+        .url = url, .token = token, .header = header, .body = body, .is_over = is_over};
     if (track_http(&request, code, into) != TROUPE_OK) {
         put_off(it, troupe_last_error()->text);
         *code = 0;

@@ -19,6 +19,7 @@ enum {
     OPT_HTTPGET = 80,
     OPT_NOSIGNAL = 99,
     OPT_TIMEOUT_MS = 155,
+    OPT_NOPROXY = 10177,
     OPT_CONNECTTIMEOUT_MS = 156,
     OPT_PROTOCOLS_STR = 10318,
     OPT_WRITEFUNCTION = 20011,
@@ -103,6 +104,8 @@ static void *set_up(void *handle, const track_request *it, trp_buffer *reply)
     curl.easy_reset(handle);
     (void)curl.easy_setopt(handle, OPT_URL, it->url);
     (void)curl.easy_setopt(handle, OPT_PROTOCOLS_STR, "http,https");
+    if (it->direct)
+        (void)curl.easy_setopt(handle, OPT_NOPROXY, "*");
     (void)curl.easy_setopt(handle, OPT_USERAGENT, "troupe");
     (void)curl.easy_setopt(handle, OPT_NOSIGNAL, 1L);
     (void)curl.easy_setopt(handle, OPT_TIMEOUT_MS, (long)track_http_timeout_ms);

@@ -16,6 +16,7 @@ typedef struct track_request {
     const char *url, *token; // `token`: NULL: none.
     const char *header;      // A further one; NULL.
     const char *body;        // JSON, of a POST; NULL: a GET.
+    bool direct;             // Past any proxy that the environment names.
     bool (*is_over)(void);   // Asked now and then: whether to give up; NULL.
 } track_request;
 

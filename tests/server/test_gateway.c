@@ -521,6 +521,50 @@ static void test_routes_are_listed(void **context)
     run_tool("routes --json", "\"replicas\": 0, \"pid\": 0, \"canary\": null}]");
 }
 
+// The token for all goes to the gateway alone.
+static void test_routes_are_asked_past_a_proxy(void **context)
+{
+    (void)context;
+    struct sockaddr_in name = {.sin_family = AF_INET};
+    socklen_t size = sizeof name;
+    char command[9000], said[4000];
+    int proxy = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(proxy, (struct sockaddr *)&name, sizeof name), 0);
+    assert_int_equal(listen(proxy, 4), 0);
+    assert_int_equal(getsockname(proxy, (struct sockaddr *)&name, &size), 0);
+    serve_doubled();
+    (void)snprintf(command, sizeof command,
+                   "unset no_proxy NO_PROXY; export http_proxy=http://127.0.0.1:%d "
+                   "all_proxy=http://127.0.0.1:%d; TROUPE_STATE='%s' '%s' routes",
+                   ntohs(name.sin_port), ntohs(name.sin_port), state,
+                   support_setting("TROUPE_TOOL"));
+    assert_int_equal(support_run(command, said, sizeof said), 0);
+    assert_int_equal(accept(proxy, NULL, NULL), -1);
+    assert_non_null(strstr(said, "serving\n"));
+    assert_null(strstr(said, "no gateway answers"));
+    (void)close(proxy);
+}
+
+// What moves a terminal's cursor is shown as what it is.
+static void test_routes_are_shown_as_text(void **context)
+{
+    (void)context;
+    char path[4200], command[9000], said[4000];
+    static const char text[] = "{\"route\": \"/odd\", \"version\": \"v\\u001b[2J\", \"canary\": "
+                               "{\"version\": \"w\\u001b[1m\", \"weight\": 0.5}}";
+    (void)snprintf(path, sizeof path, "%s/routes/odd.json", state);
+    support_write_file(path, text, sizeof text - 1);
+    troupe_must(trp_gateway_stop(state));
+    reap_gateway(0);
+    (void)snprintf(command, sizeof command, "TROUPE_STATE='%s' '%s' routes", state,
+                   support_setting("TROUPE_TOOL"));
+    assert_int_equal(support_run(command, said, sizeof said), 0);
+    assert_null(strchr(said, 0x1b));
+    assert_non_null(strstr(said, "v\\x1b[2J "));
+    assert_non_null(strstr(said, "w\\x1b[1m 50 %"));
+}
+
 static bool has_no_gateway(void *context)
 {
     char url[TRP_GATEWAY_LINK_MAX];
@@ -733,6 +777,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_there_is_one, begin, end),
         cmocka_unit_test_setup_teardown(test_an_end_answers_first, begin, end),
         cmocka_unit_test_setup_teardown(test_routes_are_listed, begin, end),
+        cmocka_unit_test_setup_teardown(test_routes_are_asked_past_a_proxy, begin, end),
+        cmocka_unit_test_setup_teardown(test_routes_are_shown_as_text, begin, end),
         cmocka_unit_test_setup_teardown(test_the_server_starts_it, begin, end),
         cmocka_unit_test_setup_teardown(test_a_stop_at_once_leaves_none, begin, end),
         cmocka_unit_test_setup_teardown(test_it_ends_with_its_folder, begin, end),

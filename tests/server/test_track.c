@@ -6,6 +6,7 @@
 
 #include <server/child.h>
 #include <server/track.h>
+#include <sys/pidfd.h>
 #include <sys/wait.h>
 
 enum { SOON = SUPPORT_SOON_MS, REPORTS = 500 };
@@ -336,7 +337,11 @@ static void kill_server(void)
     int server = 0;
     char *path = support_path(at.state, "lock"), *text = support_read_file(path);
     assert_int_equal(sscanf(text, "%d", &server), 1);
+    struct pollfd ended = {pidfd_open(server, 0), POLLIN, 0};
+    assert_true(ended.fd >= 0);
     assert_int_equal(kill(server, SIGKILL), 0);
+    assert_int_equal(poll(&ended, 1, SOON), 1); // It gives its lock back.
+    (void)close(ended.fd);
     free(text);
     free(path);
 }
@@ -379,6 +384,44 @@ static void test_the_server_has_it_sent(void **state)
     assert_int_equal(receiver.run_count, 2);
 }
 
+static bool has_sent(void *context)
+{
+    char *path = support_path(at.state, "track.lock");
+    bool there = support_exists(path) && nobody_sends(context);
+    free(path);
+    return there;
+}
+
+// Who was started with the server has found nothing and ended by then.
+static void test_the_server_has_a_run_followed(void **state)
+{
+    (void)state;
+    int first = 0, last = 3;
+    char start[200];
+    char *program_path = support_path(top, "program.sh"), *go = support_path(top, "go");
+    static const char text[] = "for i in 1 2 3; do\n"
+                               "    echo \"{\\\"metrics\\\": {\\\"loss\\\": $i.25}}\" >&3\n"
+                               "    read -r answer <&3\n"
+                               "done\n"
+                               "while [ ! -e go ]; do sleep 0.02; done\n";
+    support_write_file(program_path, text, sizeof text - 1);
+    (void)snprintf(start, sizeof start,
+                   "server start --cpus 1 --no-gateway --mlflow http://127.0.0.1:%d",
+                   receiver.port);
+    run_tool(start, "was started");
+    assert_true(support_wait_until(has_sent, NULL, SOON));
+    run_tool("submit --name night --storage runs -- sh program.sh", "");
+    assert_true(support_wait_until(has_steps, &last, SOON));
+    assert_string_equal(receiver.runs[0].status, "RUNNING");
+    support_write_file(go, "", 0);
+    assert_true(support_wait_until(is_finished, &first, SOON));
+    run_tool("server stop", "");
+    assert_true(support_wait_until(nobody_sends, NULL, SOON));
+    assert_int_equal(receiver.run_count, 1);
+    free(program_path);
+    free(go);
+}
+
 static void test_what_is_wrong_is_said(void **state)
 {
     (void)state;
@@ -408,6 +451,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_run_is_followed, begin, end),
         cmocka_unit_test_setup_teardown(test_kills_of_the_sender, begin, end),
         cmocka_unit_test_setup_teardown(test_the_server_has_it_sent, begin, end),
+        cmocka_unit_test_setup_teardown(test_the_server_has_a_run_followed, begin, end),
         cmocka_unit_test_setup_teardown(test_what_is_wrong_is_said, begin, end),
     };
     receiver_begin();
