@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <train/alive.h>
 #include <train/child.h>
 #include <train/handle.h>
 #include <train/job_live.h>
@@ -30,6 +31,7 @@ struct trp_child {
     int status;              // Of the last one that was answered.
     char text[512];
     bool gone, closing;
+    char run[]; // Its folder.
 };
 
 // ---- packets
@@ -102,7 +104,7 @@ static void take_end(trp_arena *arena, const trp_child_said *said, trp_job_end *
     end->error = copy != NULL ? strcpy(copy, text) : "";
 }
 
-// Until nobody has the other end any more: then all processes of the run have ended.
+// Until nobody has the other end any more: then the process has ended.
 static void listen_to(trp_child *child, trp_arena *arena, trp_job_end *end)
 {
     enum { LOOK_MS = 50 };
@@ -127,6 +129,16 @@ static void listen_to(trp_child *child, trp_arena *arena, trp_job_end *end)
     }
 }
 
+// The ranks of a process that died are ended by its keeper: a moment later.
+static void await_ranks(const trp_child *child)
+{
+    enum { LONGEST_MS = 30000 };
+    const struct timespec pause = {0, 5000000};
+    int64_t until_ms = trp_clock_ms() + LONGEST_MS;
+    while (trp_alive_has_ranks(child->run) && trp_clock_ms() < until_ms)
+        nanosleep(&pause, NULL);
+}
+
 static void *run(void *user)
 {
     trp_child *child = user;
@@ -143,6 +155,7 @@ static void *run(void *user)
     (void)kill(child->process.pid, SIGKILL); // Not reaped yet: it is the same process.
     while (waitpid(child->process.pid, NULL, 0) < 0 && errno == EINTR)
         ;
+    await_ranks(child);
     if (!told)
         trp_tail_end(child->tail, &end);
     trp_arena_clear(&arena);
@@ -171,7 +184,8 @@ troupe_status trp_child_open(const trp_child_process *process, const char *run_f
                              off_t journal, const troupe_train_options *options,
                              const trp_port *port, trp_child **child)
 {
-    trp_child *made = trp_alloc(sizeof *made);
+    size_t size = strlen(run_folder) + 1;
+    trp_child *made = trp_alloc(sizeof *made + size);
     trp_tail *tail = made != NULL ? trp_tail_open(run_folder, journal, options, port) : NULL;
     if (tail == NULL) {
         trp_free(made);
@@ -179,6 +193,7 @@ troupe_status trp_child_open(const trp_child_process *process, const char *run_f
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to follow the run %s", run_folder);
     }
     *made = (trp_child){.process = *process, .tail = tail};
+    memcpy(made->run, run_folder, size);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

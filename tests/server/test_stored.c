@@ -4,9 +4,12 @@
 // cost: 30
 #include "pushed.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <train/alive.h>
 
 static int start(void **state)
 {
@@ -135,6 +138,86 @@ static void test_what_is_asked_of_a_child_happens(void **state)
     for (int i = 0; i < SUPPORT_SOON_MS && support_process_lives(pid); i++)
         usleep(1000);
     assert_false(support_process_lives(pid));
+}
+
+// The stored program that runs below a process; 0: none does.
+static pid_t program_below(pid_t parent)
+{
+    pid_t found = 0;
+    DIR *processes = opendir("/proc");
+    for (struct dirent *it; !found && (it = readdir(processes));) {
+        char path[300], exe[600];
+        int above = 0;
+        snprintf(path, sizeof path, "/proc/%s/exe", it->d_name);
+        ssize_t size = readlink(path, exe, sizeof exe - 1);
+        exe[size > 0 ? size : 0] = '\0';
+        snprintf(path, sizeof path, "/proc/%s/stat", it->d_name);
+        FILE *file = strstr(exe, "/slope/000001/program") ? fopen(path, "re") : NULL;
+        if (file && fscanf(file, "%*d (%*[^)]) %*c %d", &above) == 1 && above == parent)
+            found = (pid_t)strtol(it->d_name, NULL, 10);
+        if (file)
+            fclose(file);
+    }
+    closedir(processes);
+    return found;
+}
+
+static bool is_gone(void *pid)
+{
+    return !support_process_lives(*(pid_t *)pid);
+}
+
+static void test_the_death_of_a_child_is_told(void **state)
+{
+    (void)state;
+    troupe_job *job;
+    troupe_result *result;
+    troupe_job_status now;
+    troupe_must(troupe_submit_stored("slope",
+                                     "{\"step_us\": 2000, \"fitting\": {\"epochs\": 100000}}", NULL,
+                                     &job, .train = plain("killed")));
+    do {
+        troupe_job_status_get(job, &now);
+        usleep(1000);
+    } while (now.reports < 1);
+    pid_t rank = now.pids[0], child = program_below(getpid());
+    assert_true(child > 0);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+    assert_int_equal(troupe_result_status(result), TROUPE_PEER_LOST);
+    assert_string_equal(troupe_result_error(result), "the process that did the job has died");
+    assert_false(trp_alive_has_ranks(troupe_result_path(result))); // Nothing of it is left then.
+    assert_true(support_wait_until(is_gone, &rank, SUPPORT_SOON_MS));
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+}
+
+static bool has_reported(void *path)
+{
+    char *text = support_exists(path) ? support_read_file(path) : NULL;
+    bool has = text && strstr(text, "\"event\": \"report\"");
+    free(text);
+    return has;
+}
+
+static void test_a_child_ends_with_who_asked(void **state)
+{
+    (void)state;
+    char *journal = support_path(storage, "orphan/journal.jsonl");
+    pid_t client = fork();
+    if (client == 0) {
+        (void)execl(support_setting("TROUPE_TOOL"), "troupe", "train", "--quiet", "--model",
+                    "slope", "--name", "orphan", "--storage", storage, "--config",
+                    "{\"step_us\": 2000, \"fitting\": {\"epochs\": 100000}}", (char *)NULL);
+        _exit(127);
+    }
+    assert_true(support_wait_until(has_reported, journal, SUPPORT_SOON_MS));
+    pid_t child = program_below(client);
+    assert_true(child > 0);
+    assert_int_equal(kill(client, SIGKILL), 0);
+    assert_int_equal(waitpid(client, NULL, 0), client);
+    assert_true(support_wait_until(is_gone, &child, SUPPORT_SOON_MS));
+    free(journal);
 }
 
 // ---- what is wrong
@@ -478,6 +561,8 @@ int main(void)
         cmocka_unit_test(test_a_ref_is_trained_by_a_child),
         cmocka_unit_test(test_a_run_begins_anew_or_with_the_versions_weights),
         cmocka_unit_test(test_what_is_asked_of_a_child_happens),
+        cmocka_unit_test(test_the_death_of_a_child_is_told),
+        cmocka_unit_test(test_a_child_ends_with_who_asked),
         cmocka_unit_test(test_what_is_wrong_is_said),
         cmocka_unit_test(test_a_program_that_is_not_itself_is_not_started),
         cmocka_unit_test(test_a_program_that_cannot_be_asked_is_not_kept),
