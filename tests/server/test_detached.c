@@ -391,6 +391,37 @@ static void test_a_pause_ends_its_process_and_it_goes_on(void **state)
     events_free(&seen);
 }
 
+static bool has_three_ranks(void *job)
+{
+    troupe_job_status now;
+    troupe_job_status_get((troupe_job *)job, &now);
+    return now.state == TROUPE_JOB_RUNNING && now.ranks == 3;
+}
+
+// Without a pause by anyone, without a restart, and each report once.
+static void test_it_gets_more_ranks_while_it_runs(void **state)
+{
+    (void)state;
+    plan config = {.reports = 400, .rate = 1, .step_us = 5000};
+    events seen = {0};
+    troupe_follower follower = events_follower(&seen);
+    troupe_job *job;
+    char wish[64];
+    troupe_must(SUBMIT(&config, &follower, &job, .name = "grows", .server = TROUPE_SERVER_AUTO));
+    support_await_counter(&seen.reports, 12);
+    snprintf(wish, sizeof wish, "modify %lld ranks=3", (long long)troupe_job_number(job));
+    run_tool(wish);
+    assert_true(support_wait_until(has_three_ranks, job, SUPPORT_SLOWER * SUPPORT_SOON_MS));
+    troupe_result *result = end_of(job);
+    assert_int_equal(troupe_result_status(result), TROUPE_OK);
+    assert_int_equal(troupe_result_reports(result), 400);
+    assert_int_equal(troupe_result_restarts(result), 0);
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    assert_int_equal(seen.reports, 400);
+    events_free(&seen);
+}
+
 static void test_the_same_again_is_the_same_job(void **state)
 {
     (void)state;
@@ -652,6 +683,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_a_restarted_server_changes_nothing_for_a_follower, begin),
         cmocka_unit_test_setup(test_what_is_asked_of_it_comes_true, begin),
         cmocka_unit_test_setup(test_a_pause_ends_its_process_and_it_goes_on, begin),
+        cmocka_unit_test_setup(test_it_gets_more_ranks_while_it_runs, begin),
         cmocka_unit_test_setup(test_the_same_again_is_the_same_job, begin),
         cmocka_unit_test_setup(test_a_wait_does_not_hold_up_other_submissions, begin),
         cmocka_unit_test_setup(test_a_client_may_be_killed_at_any_moment, begin),
