@@ -226,6 +226,10 @@ troupe_status trp_jobs_read_folder(const char *folder, trp_row *row, char **book
     *books = NULL;
     TROUPE_TRY(trp_path_make(&path, "%s/job.json", folder));
     TROUPE_TRY(trp_file_read(path.text, &data, &size));
+    if (size == 0) { // The power failed before it was on the disk.
+        trp_free(data);
+        return troupe_fail(TROUPE_NOT_FOUND, "%s is empty", path.text);
+    }
     troupe_status status = trp_json_parse((const char *)data, size, &json);
     if (status == TROUPE_OK)
         status = trp_json_read(&troupe_type_job_file, json, &arena, &file);
@@ -356,12 +360,13 @@ troupe_status trp_jobs_mend_folder(const trp_jobs *jobs, const trp_entry *job,
     bool ended = job->row.state == TRP_JOB_ENDED;
     TROUPE_TRY(trp_folder_make(job->folder));
     if (!is_whole(job, "spec", papers->spec))
-        TROUPE_TRY(write_file(job, "spec", papers->spec, true));
+        TROUPE_TRY(write_file(job, "spec", papers->spec, false));
     if (!ended && !is_whole(job, "launch", papers->launch))
-        TROUPE_TRY(write_file(job, "launch", papers->launch, true));
+        TROUPE_TRY(write_file(job, "launch", papers->launch, false));
     if (!ended)
         TROUPE_TRY(trp_job_end_reserve(job->folder));
-    TROUPE_TRY(write_json(job, papers->json, true)); // And all of the folder with it.
+    if (!is_whole(job, "job.json", papers->json))
+        TROUPE_TRY(write_json(job, papers->json, false));
     // The disk of the run may be another one, and not there yet.
     if (papers->claims && !ended && mend_claim(jobs, job) != TROUPE_OK)
         trp_say("job %" PRId64 ": %s", job->row.id, troupe_last_error()->text);

@@ -63,8 +63,8 @@ troupe_status trp_jobs_request(const trp_jobs *jobs, const trp_row *row, trp_req
 // and kept as papers for the books; or, where that is much, synced, but for the folder of all jobs.
 troupe_status trp_jobs_write_folder(const trp_jobs *jobs, trp_entry *job,
                                     const trp_wire_submit *submit, const trp_wire_launch *launch);
-// Writes again, for good, what differs from the papers: in the folder of a job, and in that of its
-// run. As trp_file_write.
+// Writes again what differs from the papers: in the folder of a job, which is not synced, and in
+// that of its run. As trp_file_write.
 troupe_status trp_jobs_mend_folder(const trp_jobs *jobs, const trp_entry *job,
                                    const trp_papers *papers);
 // Reads a job from its folder. TROUPE_NOT_FOUND: it is not whole; TROUPE_CORRUPT,

@@ -1,5 +1,7 @@
 // jobs_recover.c: what the server finds when it starts: rows, folders and locks are brought
 // together (docs/internals/server/server.md, "Restart of the server").
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
@@ -119,6 +121,8 @@ static trp_entry *by_number(trp_jobs *jobs, int64_t id)
 static void set_aside(const char *folder)
 {
     trp_path aside;
+    if (trp_path_make(&aside, "%s/launch", folder) == TROUPE_OK)
+        (void)unlink(aside.text); // It has the environment of who submitted it.
     if (trp_path_make(&aside, "%s.lost", folder) == TROUPE_OK &&
         trp_folder_rename(folder, aside.text) == TROUPE_OK)
         trp_say("%s is of no job that the server knows: it is now %s", folder, aside.text);
@@ -223,8 +227,24 @@ static troupe_status mend_job(void *user, int64_t id, const trp_papers *papers)
 {
     mending *it = (mending *)user;
     const trp_entry *job = by_number(it->jobs, id);
-    trp_buffer_append(&it->ids, &id, sizeof id);
-    return job != NULL ? trp_jobs_mend_folder(it->jobs, job, papers) : TROUPE_OK;
+    troupe_status status = job != NULL ? trp_jobs_mend_folder(it->jobs, job, papers) : TROUPE_OK;
+    if (status == TROUPE_OK)
+        trp_buffer_append(&it->ids, &id, sizeof id);
+    else // One job is no reason not to start: its papers are kept.
+        trp_say("job %" PRId64 " cannot be mended: %s", id, troupe_last_error()->text);
+    return TROUPE_OK;
+}
+
+// All that was made again, at once. True: it lasts.
+static bool sync_state(const trp_jobs *jobs)
+{
+    int fd = open(jobs->folder.text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool lasts = fd >= 0 && syncfs(fd) == 0;
+    if (!lasts)
+        trp_say("%s cannot be synced: errno %d", jobs->folder.text, errno);
+    if (fd >= 0)
+        close(fd);
+    return lasts;
 }
 
 static troupe_status drop_papers(trp_jobs *jobs, const trp_buffer *ids)
@@ -240,17 +260,16 @@ static troupe_status drop_papers(trp_jobs *jobs, const trp_buffer *ids)
 // made again of the papers, and then lasts without them.
 static troupe_status mend_folders(trp_jobs *jobs)
 {
-    trp_path path;
     mending it = {.jobs = jobs};
     troupe_status status = trp_books_each_papers(jobs->books, jobs->boot_id, mend_job, &it);
     if (status == TROUPE_OK && it.ids.failed)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the jobs of the server");
-    if (status == TROUPE_OK && it.ids.size > 0)
-        status = trp_path_make(&path, "%s/jobs", jobs->folder.text);
-    if (status == TROUPE_OK && it.ids.size > 0)
-        status = trp_folder_sync(path.text);
-    if (status == TROUPE_OK && it.ids.size > 0)
+    if (status == TROUPE_OK && it.ids.size > 0 && sync_state(jobs))
         status = drop_papers(jobs, &it.ids);
+    if (status == TROUPE_NO_SPACE) { // After the next boot, then.
+        trp_books_undo(jobs->books);
+        status = TROUPE_OK;
+    }
     trp_buffer_free(&it.ids);
     return status;
 }

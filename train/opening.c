@@ -472,7 +472,8 @@ troupe_status trp_run_open(trp_job *job)
         return status;
     }
     job->reports = job->opening.history.reports;
-    job->restarts = job->opening.ended ? job->opening.end.restarts : 0;
+    // Those of a train server's job are counted with its attempts.
+    job->restarts = job->opening.ended && job->submission == NULL ? job->opening.end.restarts : 0;
     job->earlier_s = job->opening.history.elapsed_s;
     return TROUPE_OK;
 }

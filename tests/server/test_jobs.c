@@ -1,7 +1,6 @@
 // test_jobs.c: what happens to jobs of the train server: submitted, granted, started, ended, lost,
 // stopped, paused, and found again by the next server.
 #include "shop.h"
-#include <sqlite3.h>
 #include <sys/mount.h>
 #include <train/run_job.h>
 
@@ -34,44 +33,6 @@ static void test_a_job_runs_to_its_end(void **state)
     char *launch = support_path(job->folder, "launch");
     assert_false(support_exists(launch)); // It had secrets.
     free(launch);
-    shop_close(&it);
-}
-
-static bool books_have(const shop *it, const char *text)
-{
-    static const char *const names[] = {"books.db", "books.db-wal"};
-    enum { MOST = 4 << 20 };
-    char *bytes = malloc(MOST);
-    bool found = false;
-    assert_non_null(bytes);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char *path = support_path(it->folder, names[i]);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        ssize_t size = read(fd, bytes, MOST);
-        assert_in_range(size, 0, MOST - 1);
-        found |= memmem(bytes, (size_t)size, text, strlen(text)) != NULL;
-        close(fd);
-        free(path);
-    }
-    free(bytes);
-    return found;
-}
-
-static void test_secrets_leave_the_books(void **state)
-{
-    static const char secret[] = "TOKEN=a secret of the environment";
-    shop it;
-    trp_entry *job;
-    (void)state;
-    shop_open(&it, 4);
-    assert_int_equal(shop_submit(&it, &job, .submission = "a", .secret = secret), TROUPE_OK);
-    shop_turn(&it);
-    assert_true(books_have(&it, secret)); // Should the power fail.
-    shop_end(&it, job, TROUPE_OK, 1);
-    shop_turn(&it);
-    assert_int_equal(job->row.state, TRP_JOB_ENDED);
-    shop_pass(&it, 1000);
-    assert_false(books_have(&it, secret));
     shop_close(&it);
 }
 
@@ -595,121 +556,6 @@ static void test_lost_books_are_made_of_folders(void **state)
     shop_close(&it);
 }
 
-static int syncs;
-
-static int count_sync(const char *step)
-{
-    syncs += strncmp(step, "fsync", 5) == 0;
-    return 0;
-}
-
-static int take_number(void *user, int count, char **values, char **names)
-{
-    (void)count, (void)names;
-    *(int *)user = atoi(values[0]);
-    return 0;
-}
-
-// Runs it on the closed books, and gives the number that it selects; -1: none.
-static int ask_books(const shop *it, const char *sql)
-{
-    sqlite3 *base;
-    int number = -1;
-    char *books = support_path(it->folder, "books.db");
-    assert_int_equal(sqlite3_open(books, &base), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(base, sql, take_number, &number, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_close(base), SQLITE_OK);
-    free(books);
-    return number;
-}
-
-static char *job_file(const trp_entry *job, const char *name)
-{
-    char *path = support_path(job->folder, name), *text = support_read_file(path);
-    free(path);
-    return text;
-}
-
-static void empty_file(const char *folder, const char *name)
-{
-    char *path = support_path(folder, name);
-    assert_int_equal(truncate(path, 0), 0);
-    free(path);
-}
-
-// F14: the commit of a submission is the one sync that it needs: what else a failure of the power
-// takes is made again.
-static void test_a_failure_of_the_power_takes_no_submission(void **state)
-{
-    shop it;
-    trp_entry *job;
-    trp_arena arena = {0};
-    trp_run_job claim;
-    (void)state;
-    shop_open(&it, 1);
-    trp_file_probe = count_sync;
-    assert_int_equal(shop_submit(&it, &job, .submission = "runs"), TROUPE_OK);
-    shop_turn(&it);
-    assert_int_equal(shop_submit(&it, &job, .submission = "empty", .claims = true), TROUPE_OK);
-    assert_int_equal(shop_submit(&it, &job, .submission = "gone", .claims = true), TROUPE_OK);
-    assert_int_equal(shop_submit(&it, &job, .submission = "none"), TROUPE_OK);
-    shop_turn(&it);
-    trp_file_probe = NULL;
-    assert_int_equal(syncs, 0);
-    shop_end(&it, shop_job(&it, "runs"), TROUPE_OK, 1);
-    shop_turn(&it);
-    shop_end(&it, shop_job(&it, "empty"), TROUPE_OK, 7); // The turn for it does not come.
-
-    job = shop_job(&it, "empty");
-    char *json = job_file(job, "job.json"), *spec = job_file(job, "spec");
-    char *gone = support_path(it.storage, "gone");
-    char *ended = strdup(shop_job(&it, "runs")->folder);
-    char *half = strdup(shop_job(&it, "empty")->folder);
-    char *away = strdup(shop_job(&it, "gone")->folder);
-    trp_jobs_close(it.jobs);
-    assert_int_equal(ask_books(&it, "SELECT count(*) FROM launches"), 3); // Not of what has ended.
-    (void)ask_books(&it, "UPDATE papers SET boot_id = 'an earlier one'");
-    for (int i = 0; i < 2; i++) {
-        empty_file(i > 0 ? half : ended, "spec");
-        empty_file(i > 0 ? half : ended, "job.json");
-    }
-    assert_int_equal(rmdir(gone), 0);
-    support_directory_remove(away);
-    assert_int_equal(shop_try_open(&it), TROUPE_OK);
-
-    assert_int_equal(shop_job(&it, "runs")->row.state, TRP_JOB_ENDED);
-    char *again = job_file(shop_job(&it, "runs"), "spec");
-    assert_string_equal(again, spec);
-    free(again);
-    again = job_file(shop_job(&it, "empty"), "job.json");
-    assert_string_equal(again, json);
-    free(again);
-    assert_true(support_exists(gone));
-    assert_int_equal(trp_run_job_read(gone, &arena, &claim), TROUPE_OK);
-    assert_string_equal(claim.submission, "gone");
-    assert_int_equal(claim.job, shop_job(&it, "gone")->row.id);
-    shop_turn(&it);
-    assert_int_equal(shop_job(&it, "empty")->row.reports, 7);
-    // It is started, and has all that a launcher needs.
-    assert_int_equal(shop_job(&it, "gone")->row.state, TRP_JOB_STARTING);
-    shop_end(&it, shop_job(&it, "gone"), TROUPE_OK, 2);
-    shop_turn(&it);
-    assert_int_equal(shop_job(&it, "gone")->row.reports, 2);
-    shop_turn(&it);
-    shop_end(&it, shop_job(&it, "none"), TROUPE_OK, 1);
-    shop_turn(&it);
-    trp_jobs_close(it.jobs);
-    assert_int_equal(ask_books(&it, "SELECT count(*) FROM papers"), 0); // They last without.
-    assert_int_equal(shop_try_open(&it), TROUPE_OK);
-    shop_close(&it);
-    trp_arena_clear(&arena);
-    free(ended);
-    free(half);
-    free(json);
-    free(spec);
-    free(gone);
-}
-
 static void test_folders_that_nobody_knows(void **state)
 {
     shop it;
@@ -916,45 +762,16 @@ static void test_an_attempt_is_over_when_its_keeper_is(void **state)
     shop_close(&it);
 }
 
-// All that ran is lost, and nobody's fault.
-static void test_a_boot_costs_no_attempt(void **state)
-{
-    shop it;
-    trp_entry *job;
-    (void)state;
-    shop_open(&it, 1);
-    assert_int_equal(shop_submit(&it, &job, .submission = "a", .restarts = 1), TROUPE_OK);
-    shop_turn(&it);
-    assert_int_equal(shop_greet(&it, job), TROUPE_OK);
-    shop_turn(&it);
-    pid_t process = job->process;
-    trp_jobs_close(it.jobs);
-    assert_int_equal(kill(process, SIGKILL), 0);
-    assert_int_equal(waitpid(process, NULL, 0), process);
-    (void)ask_books(&it, "UPDATE attempts SET boot_id = 'an earlier one'");
-    assert_int_equal(shop_try_open(&it), TROUPE_OK);
-    shop_turn(&it);
-    shop_turn(&it);
-    job = shop_job(&it, "a");
-    assert_int_equal(job->row.attempt, 2);
-    assert_int_equal(it.launches, 2);
-    assert_int_equal(it.order.restarts_left, 1);
-    assert_int_equal(it.order.restarts_before, 0);
-    shop_close(&it);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_job_runs_to_its_end),
-        cmocka_unit_test(test_secrets_leave_the_books),
         cmocka_unit_test(test_a_submission_counts_once),
         cmocka_unit_test(test_two_jobs_never_have_one_folder),
         cmocka_unit_test(test_lost_attempts_are_counted),
         cmocka_unit_test(test_restarts_of_each_attempt_are_added_up),
         cmocka_unit_test(test_a_restart_of_the_server_costs_no_attempt),
         cmocka_unit_test(test_an_attempt_is_over_when_its_keeper_is),
-        cmocka_unit_test(test_a_boot_costs_no_attempt),
         cmocka_unit_test(test_an_attempt_that_never_began_is_not_counted),
         cmocka_unit_test(test_an_attempt_that_cannot_begin_now_is_tried_again),
         cmocka_unit_test(test_a_resource_that_is_gone_is_no_reason_not_to_start),
@@ -969,7 +786,6 @@ int main(void)
         cmocka_unit_test(test_what_is_changed_lasts),
         cmocka_unit_test(test_one_that_is_overdue_is_ended),
         cmocka_unit_test(test_lost_books_are_made_of_folders),
-        cmocka_unit_test(test_a_failure_of_the_power_takes_no_submission),
         cmocka_unit_test(test_folders_that_nobody_knows),
         cmocka_unit_test(test_removed_jobs_are_remembered),
         cmocka_unit_test(test_claims_that_no_job_came_for_go),

@@ -681,9 +681,16 @@ static void test_the_end_of_the_run_is_the_jobs(void **state)
     stand_in_stop(&f->server);
     int reports = reports_of(f, &sum);
     assert_int_equal(unlink(path), 0);
+    // The server knows of its restarts, and of that of the attempt.
+    trp_end_file run_end;
+    troupe_must(trp_end_file_read(f->run.text, &arena, &run_end));
+    run_end.restarts = 2;
+    troupe_must(trp_end_file_write(f->run.text, &run_end));
+    f->order.restarts_before = 3;
     start_next(f);
     assert_int_equal(await_end(f), 0);
     trp_job_end end = end_of(f, &arena);
+    assert_int_equal(end.restarts, 3);
     assert_int_equal(end.attempt, 2);
     assert_int_equal(end.status, TROUPE_OK);
     assert_true(end.stopped);
