@@ -112,6 +112,18 @@ static troupe_status write_file(const trp_entry *job, const char *name, troupe_b
                 : trp_file_write_unsynced(path.text, &piece, 1);
 }
 
+// Of a run that goes on: its client may be gone before it hears of the number. Where the job comes
+// to nothing its folder goes, and with it the claim counts no more.
+static troupe_status write_claim(const trp_jobs *jobs, const trp_entry *job,
+                                 const trp_wire_submit *submit)
+{
+    trp_run_job claim = {.submission = job->row.submission,
+                         .server = jobs->folder.text,
+                         .job = job->row.id,
+                         .journal = submit->journal};
+    return submit->run_new ? TROUPE_OK : trp_run_job_write(submit->run, &claim, false);
+}
+
 static troupe_status write_json(const trp_entry *job, troupe_bytes json, bool sync)
 {
     trp_path path;
@@ -175,6 +187,8 @@ troupe_status trp_jobs_write_folder(const trp_jobs *jobs, trp_entry *job,
                          .claims = submit->run_new};
     troupe_status status = json.failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a job")
                                        : write_papers(job, &papers);
+    if (status == TROUPE_OK)
+        status = write_claim(jobs, job, submit);
     trp_buffer_free(&json);
     if (status != TROUPE_OK) {
         troupe_error kept;

@@ -31,7 +31,8 @@ struct trp_desk_job {
     int status;      // so.
     bool stopped;
     char error[256];
-    bool over; // Told.
+    bool over;     // Told.
+    bool given_up; // By its handle, which is being closed.
 };
 
 struct trp_desk {
@@ -411,12 +412,13 @@ void trp_desk_await(trp_desk *desk, const trp_desk_job *job)
     pthread_mutex_unlock(&desk->lock);
 }
 
-bool trp_desk_is_last(trp_desk *desk, const trp_desk_job *job)
+bool trp_desk_give_up(trp_desk *desk, trp_desk_job *job)
 {
     bool last = true;
     pthread_mutex_lock(&desk->lock);
+    job->given_up = true;
     for (const trp_desk_job *at = desk->first; at != NULL; at = at->next)
-        last &= at == job || at->number != job->number;
+        last &= at->given_up || at->number != job->number;
     pthread_mutex_unlock(&desk->lock);
     return last;
 }

@@ -27,8 +27,9 @@ troupe_status trp_desk_add(trp_desk *desk, const trp_wire_job *job, trp_tail *ta
                            trp_desk_job **added);
 // Waits until all is told that the job had done when it was added. Not by the desk's own threads.
 void trp_desk_await(trp_desk *desk, const trp_desk_job *job);
-// Whether no other handle of this process is on that job.
-bool trp_desk_is_last(trp_desk *desk, const trp_desk_job *job);
+// It is given up by its handle. Whether no other one of that number is there that
+// was not: of those that are given up at once, exactly one is the last.
+bool trp_desk_give_up(trp_desk *desk, trp_desk_job *job);
 // Nothing is called for it any more when this returns. Clears *job. Not by the desk's own threads.
 void trp_desk_remove(trp_desk *desk, trp_desk_job **job);
 

@@ -41,10 +41,6 @@ static troupe_status check_fit(const troupe_job *handle, const troupe_trainer *t
                            "the %s of '%s' has references, which end with this program: a train "
                            "server takes values alone",
                            spec->ref_count > 0 ? "config" : "data", trainer->name);
-    if (handle->gate != NULL)
-        return troupe_fail(TROUPE_UNSUPPORTED,
-                           "option .gate is given, and a gate decides in this program: a train "
-                           "server's job goes on without it");
     if (storage != NULL && !trp_storage_is_local(storage))
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "option .storage is '%.100s', and a train server keeps runs in local "
@@ -242,6 +238,7 @@ static troupe_status write_message(submission *is, const trp_job_spec *spec,
                                     .run_device = about.st_dev,
                                     .run_inode = about.st_ino,
                                     .run_new = is->made,
+                                    .journal = is->journal,
                                     .spec_hash = is->hash.text,
                                     .config = config,
                                     .metadata = spec->options.metadata};
@@ -307,24 +304,33 @@ static off_t journal_of(const trp_wire_job *job)
     return from;
 }
 
+static const char *keep_text(troupe_job *handle, const char *text)
+{
+    char *copy = trp_arena_alloc(&handle->arena, strlen(text) + 1);
+    return copy != NULL ? strcpy(copy, text) : NULL;
+}
+
 static troupe_status set_path(troupe_job *handle, const char *run)
 {
-    char *path = trp_arena_alloc(&handle->arena, strlen(run) + 1);
+    const char *path = keep_text(handle, run);
     if (path == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
-    handle->path = handle->folder = strcpy(path, run);
+    handle->path = handle->folder = path;
     return TROUPE_OK;
 }
 
 static troupe_status watch(troupe_job *handle, trp_desk *desk, const trp_wire_job *job, off_t from)
 {
+    const char *folder = keep_text(handle, job->folder);
     troupe_train_options options = trp_options_unpack(&handle->spec.options);
     trp_port port = {&trp_handle_port, handle};
     trp_detached *made = trp_arena_alloc(&handle->arena, sizeof *made);
-    trp_tail *tail = made != NULL ? trp_tail_open(job->run, from, &options, &port) : NULL;
+    trp_tail *tail =
+        made != NULL && folder != NULL ? trp_tail_open(job->run, from, &options, &port) : NULL;
     if (tail == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to follow job %" PRId64, job->job);
-    *made = (trp_detached){.desk = desk, .job = job->job};
+    *made = (trp_detached){.desk = desk, .job = job->job, .folder = folder};
+    pthread_rwlock_init(&made->lock, NULL);
     handle->detached = made;
     troupe_status status =
         trp_desk_add(desk, job, tail, take_told, handle, &handle->detached->watched);
@@ -382,7 +388,7 @@ troupe_status trp_detached_submit(troupe_job *handle, const troupe_trainer *trai
     // What it was claimed for is another job, or none; unless that is not known.
     if (is.made && !own && status != TROUPE_TIMED_OUT)
         trp_run_job_withdraw(is.run.text, is.id);
-    if (own && write_claim(&is, server, job.job) != TROUPE_OK)
+    if (own && is.made && write_claim(&is, server, job.job) != TROUPE_OK)
         trp_log(TRP_WARN, "the run of job %" PRId64 " does not say so: %s", job.job,
                 troupe_last_error()->text);
     if (status == TROUPE_OK)
@@ -516,24 +522,45 @@ troupe_status trp_detached_wish(troupe_job *handle, const trp_wire_wish *of)
                                     .lasts = true,
                                     .answer = TRP_WIRE_ANSWER,
                                     .has = &troupe_type_trp_wire_answer};
+    trp_detached *its = handle->detached;
+    pthread_rwlock_rdlock(&its->lock);
     troupe_status status =
-        trp_server_link_ask(trp_desk_link(handle->detached->desk), &question, &arena, &answer);
+        its->desk != NULL
+            ? trp_server_link_ask(trp_desk_link(its->desk), &question, &arena, &answer)
+            : troupe_fail(TROUPE_STOPPED, "the handle on job %" PRId64 " was closed", its->job);
+    pthread_rwlock_unlock(&its->lock);
+    int64_t known = atomic_load(&its->revision);
+    while (status == TROUPE_OK && answer.revision > known &&
+           !atomic_compare_exchange_weak(&its->revision, &known, answer.revision))
+        continue;
     trp_arena_clear(&arena);
     return status;
 }
 
-bool trp_detached_is_last(const troupe_job *handle)
+int64_t trp_detached_revision(const troupe_job *handle)
+{
+    return atomic_load(&handle->detached->revision);
+}
+
+bool trp_detached_give_up(const troupe_job *handle)
 {
     return handle->detached->child != NULL ||
-           trp_desk_is_last(handle->detached->desk, handle->detached->watched);
+           trp_desk_give_up(handle->detached->desk, handle->detached->watched);
 }
 
 void trp_detached_drop(troupe_job *handle)
 {
-    if (handle->detached->child != NULL) {
-        trp_child_close(handle->detached->child);
+    trp_detached *its = handle->detached;
+    if (its->child != NULL) {
+        trp_child_close(its->child);
         return;
     }
-    trp_desk_remove(handle->detached->desk, &handle->detached->watched);
-    trp_desk_release(&handle->detached->desk);
+    pthread_rwlock_wrlock(&its->lock);
+    trp_desk *desk = its->desk;
+    trp_desk_job *watched = its->watched;
+    its->desk = NULL;
+    its->watched = NULL;
+    pthread_rwlock_unlock(&its->lock);
+    trp_desk_remove(desk, &watched);
+    trp_desk_release(&desk);
 }

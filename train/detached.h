@@ -9,10 +9,13 @@
 
 // What a handle has of its job there.
 typedef struct trp_detached {
-    trp_child *child; // NULL: the job is a server's, of which the rest tells.
-    trp_desk *desk;   // Held.
+    trp_child *child;      // NULL: the job is a server's, of which the rest tells.
+    pthread_rwlock_t lock; // To read where something is asked for, to write where the next two go.
+    trp_desk *desk;        // Held; NULL: dropped, as is the next.
     trp_desk_job *watched;
     int64_t job;
+    const char *folder;        // The job's, in the state folder.
+    _Atomic(int64_t) revision; // Of the newest wish that is known to be stored; 0: none is.
 } trp_detached;
 
 // Whose the job is to be that the handle describes: *desk is the server's, held; NULL: this
@@ -42,8 +45,11 @@ troupe_status trp_detached_adopt(troupe_job *handle, const trp_child_process *pr
 // afterwards. `of` says what, but for the job. TROUPE_TIMED_OUT: there is no server now; or what it
 // answers.
 troupe_status trp_detached_wish(troupe_job *handle, const trp_wire_wish *of);
-// Whether no other handle of this process is on the job.
-bool trp_detached_is_last(const troupe_job *handle);
+// The revision of the newest wish of this handle that is stored; 0: none is.
+int64_t trp_detached_revision(const troupe_job *handle);
+// The handle gives the job up. Whether no other handle of this process is on it: of those that give
+// it up at once, exactly one is the last.
+bool trp_detached_give_up(const troupe_job *handle);
 // Tells the handle nothing more, and gives up what it has. Not twice.
 void trp_detached_drop(troupe_job *handle);
 

@@ -12,8 +12,18 @@
 #include <train/gate.h>
 #include <train/handle.h>
 #include <train/report_event.h>
+#include <train/verdicts.h>
 
-enum { DEFAULT_TIMEOUT_MS = 1000 };
+enum {
+    DEFAULT_TIMEOUT_MS = 1000,
+    QUESTIONS_MAX = 256, // That wait for a gate of a train server's job.
+};
+
+// A report that is asked about; what it points to lies behind it.
+typedef struct question {
+    struct question *next;
+    troupe_report_event event;
+} question;
 
 struct trp_gate {
     troupe_job *job;
@@ -22,9 +32,11 @@ struct trp_gate {
     pthread_cond_t changed;
     pthread_t thread;
     bool started, deciding, ended, over;
-    int asked, answered; // Numbers of reports; 0: none.
-    trp_arena arena;     // Of the copy of the report that is asked about.
-    troupe_report_event event;
+    bool full;    // It was said that questions are left out.
+    int answered; // Number of a report; 0: none.
+    question *first, **last;
+    int waiting;
+    trp_verdicts known; // Of a train server's job; the thread's.
 };
 
 troupe_status trp_gate_make(troupe_job *job, const troupe_gate *given, trp_gate **made)
@@ -54,6 +66,8 @@ troupe_status trp_gate_make(troupe_job *job, const troupe_gate *given, trp_gate 
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a gate");
     gate->job = job;
     gate->how = how;
+    gate->last = &gate->first;
+    gate->known = trp_verdicts_begin();
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -64,6 +78,9 @@ troupe_status trp_gate_make(troupe_job *job, const troupe_gate *given, trp_gate 
     return TROUPE_OK;
 }
 
+// ---- deciding
+
+// What is asked for is set before the coordinator hears of it, and so when the report is answered.
 static void take_answer(trp_gate *gate, troupe_gate_answer answer, int ranks)
 {
     if (answer == TROUPE_GATE_STOP)
@@ -74,22 +91,69 @@ static void take_answer(trp_gate *gate, troupe_gate_answer answer, int ranks)
         trp_log(TRP_WARN, "%s keeps its ranks: %s", gate->job->path, troupe_last_error()->text);
 }
 
-// With the lock, which is let go while the gate decides.
-static void decide(trp_gate *gate)
+// Another grant is wished before the runner hears of it; a stop holds by the answer alone, whether
+// or not there is a server.
+static void send_answer(trp_gate *gate, int report, troupe_gate_answer answer, int ranks)
 {
-    int number = gate->asked;
+    troupe_job *job = gate->job;
+    bool stop = answer == TROUPE_GATE_STOP;
+    if (!stop)
+        take_answer(gate, answer, ranks);
+    trp_verdict verdict = {.report = report, .answer = answer, .ranks = ranks};
+    if (answer == TROUPE_GATE_PAUSE || answer == TROUPE_GATE_RESIZE)
+        verdict.revision = trp_detached_revision(job);
+    if (trp_verdicts_add(job->detached->folder, &verdict) != TROUPE_OK)
+        trp_log(TRP_WARN, "the answer of the gate of %s to report %d cannot be put down: %s",
+                job->path, report, troupe_last_error()->text);
+    if (stop)
+        take_answer(gate, answer, ranks);
+}
+
+// Whether another client, or an earlier life of this one, has answered it.
+static bool is_answered(trp_gate *gate, int report)
+{
+    if (gate->job->detached == NULL)
+        return false;
+    trp_verdicts_read(&gate->known, gate->job->detached->folder);
+    return report <= gate->known.answered;
+}
+
+// Without the lock.
+static void decide(trp_gate *gate, const troupe_report_event *event)
+{
+    troupe_job *job = gate->job;
+    troupe_job_status now;
+    if (is_answered(gate, event->number))
+        return;
+    troupe_job_status_get(job, &now);
+    int ranks = now.ranks;
+    troupe_gate_answer answer = gate->how.decide(gate->how.user, job, event, &ranks);
+    if (answer < TROUPE_GATE_GO_ON || answer > TROUPE_GATE_RESIZE)
+        answer = TROUPE_GATE_GO_ON;
+    pthread_mutex_lock(&gate->lock);
+    bool ended = gate->ended; // It has let go of its job, perhaps.
+    pthread_mutex_unlock(&gate->lock);
+    if (job->detached == NULL)
+        take_answer(gate, answer, ranks);
+    else if (!ended)
+        send_answer(gate, event->number, answer, ranks);
+}
+
+// With the lock, which is let go while the gate decides.
+static void decide_first(trp_gate *gate)
+{
+    question *asked = gate->first;
+    gate->first = asked->next;
+    if (gate->first == NULL)
+        gate->last = &gate->first;
+    gate->waiting--;
     gate->deciding = true;
     pthread_mutex_unlock(&gate->lock);
-    troupe_job_status now;
-    troupe_job_status_get(gate->job, &now);
-    int ranks = now.ranks;
-    // What is asked for is set before the coordinator hears of it, and so when the report is
-    // answered.
-    troupe_gate_answer answer = gate->how.decide(gate->how.user, gate->job, &gate->event, &ranks);
-    take_answer(gate, answer, ranks);
+    decide(gate, &asked->event);
     pthread_mutex_lock(&gate->lock);
     gate->deciding = false;
-    gate->answered = number;
+    gate->answered = asked->event.number;
+    trp_free(asked);
     pthread_cond_broadcast(&gate->changed);
 }
 
@@ -100,8 +164,8 @@ static void *run(void *user)
     pthread_mutex_lock(&gate->lock);
     gate->thread = pthread_self();
     while (!gate->ended) {
-        if (gate->answered != gate->asked)
-            decide(gate);
+        if (gate->first != NULL)
+            decide_first(gate);
         else
             pthread_cond_wait(&gate->changed, &gate->lock);
     }
@@ -124,35 +188,44 @@ static bool start(trp_gate *gate)
     return gate->started;
 }
 
-// The gate may still look at it when the report's own memory has gone.
-static bool keep_event(trp_gate *gate, const troupe_report_event *event)
+// ---- asking
+
+// With the lock. The gate may still look at the report when that's own memory has gone.
+static bool put(trp_gate *gate, const troupe_report_event *event)
 {
-    trp_arena_clear(&gate->arena);
-    void *room = trp_arena_alloc(&gate->arena, trp_report_event_size(event));
-    if (room != NULL)
-        gate->event = trp_report_event_copy(event, room);
-    return room != NULL;
+    if (gate->ended || !(gate->started || start(gate)))
+        return false;
+    question *made = trp_alloc(sizeof *made + trp_report_event_size(event));
+    if (made == NULL)
+        return false;
+    *made = (question){.event = trp_report_event_copy(event, made + 1)};
+    *gate->last = made;
+    gate->last = &made->next;
+    gate->waiting++;
+    pthread_cond_broadcast(&gate->changed);
+    return true;
 }
 
 // With the lock.
-static void await_answer(trp_gate *gate)
+static void await_answer(trp_gate *gate, int number)
 {
     int64_t until_ms = trp_clock_ms() + gate->how.timeout_ms;
     struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
-    while (gate->answered != gate->asked)
+    while (gate->answered != number)
         if (pthread_cond_timedwait(&gate->changed, &gate->lock, &until) == ETIMEDOUT)
             break;
-    if (gate->answered != gate->asked)
+    if (gate->answered != number)
         trp_log(TRP_WARN,
                 "the gate of %s has not decided on report %d within %d ms: the run goes "
                 "on",
-                gate->job->path, gate->asked, gate->how.timeout_ms);
+                gate->job->path, number, gate->how.timeout_ms);
 }
 
-void trp_gate_reports(const trp_gate *gate, int *first, int *every)
+void trp_gate_reports(const trp_gate *gate, int *first, int *every, int *timeout_ms)
 {
     *first = gate != NULL ? gate->how.first : 0;
     *every = gate != NULL ? gate->how.every : 0;
+    *timeout_ms = gate != NULL ? gate->how.timeout_ms : 0;
 }
 
 bool trp_gate_names(int first, int every, int number)
@@ -160,23 +233,39 @@ bool trp_gate_names(int first, int every, int number)
     return first > 0 && number >= first && (number - first) % every == 0;
 }
 
+static bool names(const trp_gate *gate, int number)
+{
+    return gate != NULL && trp_gate_names(gate->how.first, gate->how.every, number);
+}
+
 void trp_gate_ask(trp_gate *gate, const troupe_report_event *event)
 {
-    if (gate == NULL || !trp_gate_names(gate->how.first, gate->how.every, event->number))
+    if (!names(gate, event->number))
         return;
     // Another thread runs the driver's actors meanwhile; where too many wait already, none does.
     bool blocked = trp_scheduler_block() == TROUPE_OK;
     pthread_mutex_lock(&gate->lock);
     // One that still decides on an earlier report, or has let go of its job, is not asked.
-    if (!gate->ended && !gate->deciding && (gate->started || start(gate)) &&
-        keep_event(gate, event)) {
-        gate->asked = event->number;
-        pthread_cond_broadcast(&gate->changed);
-        await_answer(gate);
-    }
+    if (!gate->deciding && gate->first == NULL && put(gate, event))
+        await_answer(gate, event->number);
     pthread_mutex_unlock(&gate->lock);
     if (blocked)
         trp_scheduler_unblock();
+}
+
+void trp_gate_tell(trp_gate *gate, const troupe_report_event *event)
+{
+    if (!names(gate, event->number))
+        return;
+    pthread_mutex_lock(&gate->lock);
+    bool full = gate->waiting >= QUESTIONS_MAX;
+    if (!full)
+        full = !put(gate, event) && !gate->ended;
+    if (full && !gate->full)
+        trp_log(TRP_WARN, "the gate of %s is behind, and not asked about report %d: it has %d more",
+                gate->job->path, event->number, gate->waiting);
+    gate->full = full;
+    pthread_mutex_unlock(&gate->lock);
 }
 
 bool trp_gate_is_caller(trp_gate *gate)
@@ -213,7 +302,11 @@ void trp_gate_free(trp_gate *gate)
 {
     if (gate == NULL)
         return;
-    trp_arena_clear(&gate->arena);
+    for (question *at = gate->first, *next; at != NULL; at = next) {
+        next = at->next;
+        trp_free(at);
+    }
+    trp_verdicts_close(&gate->known);
     pthread_cond_destroy(&gate->changed);
     pthread_mutex_destroy(&gate->lock);
     trp_free(gate);

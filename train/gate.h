@@ -3,6 +3,9 @@
 // The gate decides on a thread of its own, made at the first report that it named; the coordinator
 // waits for the answer at most as long as the gate allows. A late "stop" stops the run as
 // troupe_job_stop does.
+//
+// Of a train server's job it is told of reports as the run's journal is read, and its answers go to
+// the runner, which waits for them (train/verdicts.h, train/runner_gate.h).
 #ifndef TRP_GATE_H
 #define TRP_GATE_H
 
@@ -13,12 +16,16 @@ typedef struct trp_gate trp_gate;
 
 // *made stays NULL where there is none. TROUPE_INVALID names the field; TROUPE_NO_MEMORY.
 troupe_status trp_gate_make(troupe_job *job, const troupe_gate *given, trp_gate **made);
-// The first report that it named, and how far the others lie apart; 0: there is no gate.
-void trp_gate_reports(const trp_gate *gate, int *first, int *every);
+// The first report that it named, how far the others lie apart, and how long a report waits; 0:
+// there is no gate.
+void trp_gate_reports(const trp_gate *gate, int *first, int *every, int *timeout_ms);
 // Whether such a gate named the report.
 bool trp_gate_names(int first, int every, int number);
 // Asks, if the gate named that report. Stops the job where the answer is to.
 void trp_gate_ask(trp_gate *gate, const troupe_report_event *event);
+// Of a train server's job: has it decide on a report that lies in the journal, if it named that and
+// no answer to it or a later one is known. Does not wait.
+void trp_gate_tell(trp_gate *gate, const troupe_report_event *event);
 // Whether this thread is deciding.
 bool trp_gate_is_caller(trp_gate *gate);
 // The run has ended: nothing is asked any more.

@@ -144,6 +144,8 @@ static void take_report(void *user, int number, double elapsed_s, const troupe_r
             trp_followers_report(&handle->followers, event, lines);
     }
     pthread_mutex_unlock(&handle->lock);
+    if (handle->detached && event)
+        trp_gate_tell(handle->gate, event);
 }
 
 static void take_checkpoint(void *user, const troupe_checkpoint_event *event, trp_lines lines)
@@ -194,8 +196,9 @@ static void take_sentence(void *user, trp_level level, const char *text)
     trp_handle_say((troupe_job *)user, level, text);
 }
 
-static void take_question(void *user, const troupe_report_event *event)
+static void take_question(void *user, const troupe_report_event *event, int timeout_ms)
 {
+    (void)timeout_ms; // The gate's own.
     trp_gate_ask(((troupe_job *)user)->gate, event);
 }
 
@@ -394,9 +397,9 @@ void troupe_job_stop(troupe_job *job)
 void trp_handle_stop_next(troupe_job *handle)
 {
     pthread_mutex_lock(&handle->lock);
-    handle->wishes.stop_next = true;
+    handle->wishes.stop = handle->wishes.stop_next = true;
     pthread_mutex_unlock(&handle->lock);
-    troupe_job_stop(handle);
+    tell_wishes(handle, TRP_WISH_STOP_NEXT);
 }
 
 void troupe_job_kill(troupe_job *job, troupe_status status, const char *why)
@@ -482,16 +485,21 @@ static void let_go(troupe_job *handle)
     trp_handle_release(handle);
 }
 
-// Ends the follower of a handle whose job goes on.
+// Ends the follower and the gate of a handle whose job goes on. Neither of them waits for the
+// other.
 static void end_followers(troupe_job *handle)
 {
-    bool own = trp_followers_is_caller(&handle->followers);
+    bool follows = trp_followers_is_caller(&handle->followers);
+    bool decides = trp_gate_is_caller(handle->gate);
     trp_followers_abandon(&handle->followers);
     pthread_mutex_lock(&handle->lock);
     trp_followers_end(&handle->followers);
     pthread_mutex_unlock(&handle->lock);
-    if (!own)
-        trp_followers_await(&handle->followers);
+    trp_gate_end(handle->gate);
+    if (follows || decides)
+        return;
+    trp_followers_await(&handle->followers);
+    trp_gate_await(handle->gate);
 }
 
 troupe_status troupe_job_leave(troupe_job **job)
@@ -552,7 +560,7 @@ void troupe_job_close(troupe_job **held)
     *held = NULL;
     if (!trp_keys_close(job)) // Others have it still.
         return;
-    if (job->detached && !trp_detached_is_last(job)) {
+    if (job->detached && !trp_detached_give_up(job)) {
         end_followers(job);
         let_go(job);
         return;

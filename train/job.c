@@ -374,7 +374,7 @@ void trp_job_ask(trp_job *job, const troupe_report_event *event)
 {
     if (!trp_gate_names(job->spec.gate_first, job->spec.gate_every, event->number))
         return;
-    job->port.is->ask(job->port.user, event);
+    job->port.is->ask(job->port.user, event, job->spec.gate_timeout_ms);
     trp_job_look(job);
 }
 

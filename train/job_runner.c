@@ -3,6 +3,7 @@
 // The thread that called troupe_start waits here for what happens. The port is called by the
 // threads that run the job; what is wished comes with the thread of the link to the server, or with
 // SIGTERM, which is a wish to pause.
+#include <actors/sched/scheduler.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -23,6 +24,7 @@
 #include <train/job_end.h>
 #include <train/job_live.h>
 #include <train/job_runner.h>
+#include <train/runner_gate.h>
 #include <train/server_link.h>
 #include <train/usage.h>
 #include <unistd.h>
@@ -203,10 +205,33 @@ static void take_sentence(void *user, trp_level level, const char *text)
     trp_log(level, "%s", text);
 }
 
-static void take_question(void *user, const troupe_report_event *event)
+static int64_t carried_out(void)
+{
+    pthread_mutex_lock(&runner.lock);
+    int64_t revision = runner.revision;
+    pthread_mutex_unlock(&runner.lock);
+    return revision;
+}
+
+// Whether no answer counts any more.
+static bool is_ending(void)
+{
+    pthread_mutex_lock(&runner.lock);
+    bool ends = runner.leave || runner.done || runner.wishes.stop || runner.terminated != 0;
+    pthread_mutex_unlock(&runner.lock);
+    return ends;
+}
+
+static void take_question(void *user, const troupe_report_event *event, int timeout_ms)
 {
     (void)user;
-    (void)event; // A spec with a gate is refused at the submission.
+    // Another thread runs the node's actors meanwhile; where too many wait already, none does.
+    bool blocked = trp_scheduler_block() == TROUPE_OK;
+    bool answered = trp_runner_gate_wait(event->number, timeout_ms, carried_out, is_ending);
+    if (blocked)
+        trp_scheduler_unblock();
+    if (!answered && !is_ending())
+        trp_log(TRP_WARN, "the gate has not decided on report %d: the run goes on", event->number);
 }
 
 static void give_wishes(void *user, trp_wishes *wishes)
@@ -215,6 +240,7 @@ static void give_wishes(void *user, trp_wishes *wishes)
     pthread_mutex_lock(&runner.lock);
     *wishes = runner.wishes;
     wishes->pause |= runner.terminated != 0;
+    wishes->stop_next |= trp_runner_gate_stops();
     pthread_mutex_unlock(&runner.lock);
 }
 
@@ -584,6 +610,8 @@ static void follow(void)
                 trp_log(TRP_WARN, "%s", troupe_last_error()->text);
             trp_job_look(runner.job);
         }
+        if (trp_runner_gate_look()) // An answer that came late.
+            trp_job_look(runner.job);
         trp_job_make_good(runner.job);
         tell_progress();
         if (now.rests && may_leave())
@@ -617,6 +645,7 @@ void trp_job_runner_run(const trp_job_mode *mode)
         trp_job_runner_fail(
             mode, troupe_fail(TROUPE_IO, "the keeper has not locked %s/alive", mode->folder));
     watch_signals();
+    trp_runner_gate_open(mode->folder);
     troupe_status status = accept_job();
     if (status != TROUPE_OK)
         trp_job_runner_fail(mode, status);

@@ -86,9 +86,9 @@ typedef struct trp_port_class {
     trp_log_sink (*logs)(void *user);
     // A sentence for people, or for the log at that level.
     void (*say)(void *user, trp_level level, const char *text);
-    // Has the gate decide on a report that it named, and waits within its bound. The answer is a
+    // Has the gate decide on a report that it named, and waits at most so long. The answer is a
     // wish, set when this returns.
-    void (*ask)(void *user, const troupe_report_event *event);
+    void (*ask)(void *user, const troupe_report_event *event, int timeout_ms);
     void (*wishes)(void *user, trp_wishes *wishes);
     // The last one. NULL: there is no memory for how it ended.
     void (*done)(void *user, const trp_outcome *outcome);

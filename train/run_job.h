@@ -1,5 +1,6 @@
 // run_job.h: the file `job` in a run's folder: of which job of a train server the run is. Written
-// by the client when it claims the folder, and again when the server has given the job a number.
+// by the client when it claims the folder, and again when the server has given the job a number; of
+// a run that goes on by the server, with the job itself.
 #ifndef TRP_RUN_JOB_H
 #define TRP_RUN_JOB_H
 

@@ -13,7 +13,8 @@ TROUPE_STRUCT(trp_job_spec, (int, version),
               (troupe_bytes, config),                     // Packed,
               (size_t, ref_count),                        // with so many references.
               (trp_packed_options, options), (int, gate_first),
-              (int, gate_every),        // The reports that a gate decides on; 0: none.
+              (int, gate_every),        // The reports that a gate decides on; 0: none;
+              (int, gate_timeout_ms),   // and how long each of them waits for it.
               (troupe_text, data_name), // What the run learns from; NULL: nothing.
               (uint64_t, data_schema), (troupe_bytes, data), // The source, packed,
               (troupe_text, data_share),

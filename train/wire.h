@@ -102,7 +102,8 @@ TROUPE_STRUCT(trp_wire_submit, (troupe_text, submission), // Random, of the clie
               (trp_wire_need, need),                        // trp_wire_launch.
               (troupe_text, run), // Its folder, on this machine, claimed by the client;
               (uint64_t, run_device), (uint64_t, run_inode), // which the server has to see, too.
-              (bool, run_new),                               // Claimed by this submission.
+              (bool, run_new),          // Claimed by this submission; else the server claims it,
+              (int64_t, journal),       // with where the run's journal ends now.
               (troupe_text, spec_hash), // In hexadecimal, of all that makes two jobs the same.
               (troupe_text, config), (troupe_text, metadata), // JSON, for people.
               (bool, wait_if_impossible)); // Queued though this machine can never give that much.

@@ -21,8 +21,14 @@ TROUPE_BEGIN_C
 
 // Whose a job is: option .server of troupe_submit and troupe_train. A server takes jobs of
 // trainers that are part of the program itself, submitted after its first troupe_start, without
-// references in their config or data, and without a gate; runs are kept in local files. What it
-// cannot take is refused with TROUPE_UNSUPPORTED, and a sentence that says why.
+// references in their config or data; runs are kept in local files. What it cannot take is refused
+// with TROUPE_UNSUPPORTED, and a sentence that says why.
+//
+// A gate decides in the program that gave it. While no program with the gate is there, its reports
+// are answered by nobody: of the first the run waits for the gate's time-out, of later ones not at
+// all, until there is an answer again. A program that submits the same with the same .key and a
+// gate is asked about all that has no answer yet. Its answers need no server that runs, but for
+// TROUPE_GATE_PAUSE and _RESIZE.
 typedef enum troupe_server_choice {
     // As the variable TROUPE_SERVER says: "none", "auto", or the state folder of a server that has
     // to run. Without it: of a train server of this user, if one runs and can take the job; else of

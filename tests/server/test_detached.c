@@ -2,6 +2,7 @@
 // again, followed and changed, while clients and servers are killed.
 // timeout: 180
 // cost: 30
+#include "real_server.h"
 #include "record_events.h"
 
 #include <errno.h>
@@ -14,8 +15,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <train/server_link.h>
-#include <train/state_folder.h>
+#include <train/run_job.h>
 
 enum { RANKS = 2 };
 
@@ -68,50 +68,16 @@ static troupe_status count_down(troupe_rank *me, const plan *config)
 }
 TROUPE_TRAINER(count_down, plan);
 
+// What no server takes.
+TROUPE_STRUCT(held, (troupe_ref, data));
+static troupe_status hold(troupe_rank *me, const held *config)
+{
+    (void)me, (void)config;
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(hold, held);
+
 // ---- the server
-
-static trp_wire_status server_status(void)
-{
-    trp_arena arena = {0};
-    trp_path folder;
-    trp_wire_status status = {0};
-    trp_server_link *link;
-    trp_server_question question = {.kind = TRP_WIRE_SERVER,
-                                    .type = &troupe_type_troupe_none,
-                                    .value = &(troupe_none){0},
-                                    .timeout_ms = SUPPORT_SOON_MS,
-                                    .answer = TRP_WIRE_STATUS,
-                                    .has = &troupe_type_trp_wire_status};
-    troupe_must(trp_state_folder_find(&folder));
-    if (trp_server_link_open(folder.text, NULL, &link) != TROUPE_OK)
-        return status;
-    (void)trp_server_link_ask(link, &question, &arena, &status);
-    trp_server_link_close(&link);
-    trp_arena_clear(&arena);
-    status.folder = status.gateway = NULL;
-    return status;
-}
-
-static void run_tool(const char *what)
-{
-    char command[600], output[4000];
-    snprintf(command, sizeof command, "%s %s", support_setting("TROUPE_TOOL"), what);
-    if (support_run(command, output, sizeof output) != 0)
-        support_fail_output(output, "%s has failed", command);
-}
-
-static bool is_gone(void *pid)
-{
-    return !support_process_lives(*(pid_t *)pid);
-}
-
-static void kill_server(void)
-{
-    pid_t pid = server_status().pid;
-    assert_true(pid > 0);
-    assert_int_equal(kill(pid, SIGKILL), 0);
-    assert_true(support_wait_until(is_gone, &pid, SUPPORT_SOON_MS));
-}
 
 static int clear(void **state)
 {
@@ -465,6 +431,128 @@ static void test_the_same_again_is_the_same_job(void **state)
     assert_non_null(strstr(troupe_last_error()->text, "was made by trainer 'count_up'"));
 }
 
+// ---- what is closed and claimed
+
+typedef struct slow_follower {
+    _Atomic int begun, let_go;
+} slow_follower;
+
+static void be_slow(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    slow_follower *self = user;
+    (void)job, (void)event;
+    atomic_store(&self->begun, 1);
+    support_await_counter(&self->let_go, 1);
+}
+
+static _Atomic int closing;
+
+static void *close_it(void *user)
+{
+    troupe_job *job = user;
+    atomic_store(&closing, 1);
+    troupe_job_close(&job); // It waits for its follower.
+    return NULL;
+}
+
+// Each sees the other while it closes: one of them is the last all the same.
+static void test_the_last_two_handles_are_closed_at_once(void **state)
+{
+    (void)state;
+    plan config = {.reports = 100000, .rate = 1, .step_us = 2000};
+    slow_follower self = {0};
+    troupe_follower follower = {.size = sizeof follower, .report = be_slow, .user = &self};
+    troupe_job *job, *other, *found;
+    pthread_t thread;
+    troupe_must(SUBMIT(&config, &follower, &job, .name = "two", .key = "two",
+                       .server = TROUPE_SERVER_AUTO));
+    troupe_must(troupe_job_find("two", &other));
+    support_await_counter(&self.begun, 1);
+    assert_int_equal(pthread_create(&thread, NULL, close_it, job), 0);
+    support_await_counter(&closing, 1);
+    usleep(20000); // So that it waits: it need not.
+    troupe_job_close(&other);
+    atomic_store(&self.let_go, 1);
+    pthread_join(thread, NULL);
+    troupe_must(troupe_job_find("two", &found));
+    troupe_result *result = end_of(found);
+    assert_true(troupe_result_stopped(result));
+    troupe_result_free(&result);
+    troupe_job_close(&found);
+}
+
+// Submits one job, waits for a file, and has another one go on with its run.
+static int act_go_on(const char *key)
+{
+    troupe_job *job, *next;
+    char *go = support_path(top, key);
+    plan config = {.reports = 5, .rate = 1};
+    troupe_must(SUBMIT(&config, NULL, &job, .name = "claimed", .server = TROUPE_SERVER_AUTO));
+    troupe_result *result = end_of(job);
+    troupe_result_free(&result);
+    support_write_file(go, "", 0);
+    while (support_exists(go))
+        usleep(1000);
+    config.reports = 10;
+    troupe_must(SUBMIT(&config, NULL, &next, .name = "claimed", .key = key,
+                       .open = TROUPE_OPEN_RESUME, .start_at = 4e9, .server = TROUPE_SERVER_AUTO));
+    return 1;
+}
+
+static bool is_there(void *path)
+{
+    return support_exists(path);
+}
+
+// Kills the client while its request lies at a server that does not read it yet. Whether it had
+// come to that.
+static bool submit_and_die(const char *key, useconds_t pause_us, troupe_job **job)
+{
+    char *go = support_path(top, key);
+    pid_t server = server_status().pid, pid = start_again("go_on", key);
+    assert_true(support_wait_until(is_there, go, SUPPORT_SLOWER * SUPPORT_SOON_MS));
+    assert_int_equal(kill(server, SIGSTOP), 0);
+    unlink(go);
+    usleep(pause_us);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    assert_int_equal(kill(server, SIGCONT), 0);
+    free(go);
+    return troupe_job_find(key, job) == TROUPE_OK;
+}
+
+static void test_a_run_that_goes_on_is_claimed_with_its_job(void **state)
+{
+    (void)state;
+    enum { TRIES = 9 };
+    char key[32] = "";
+    trp_arena arena = {0};
+    trp_run_job claim;
+    struct stat journal;
+    troupe_job *job = NULL;
+    bool taken = false;
+    for (int i = 0; i < TRIES && !taken; i++) {
+        snprintf(key, sizeof key, "claim%d", i);
+        taken = submit_and_die(key, (useconds_t)10000 << i, &job);
+        if (!taken) { // The next one has a run of its own.
+            char command[600], output[200];
+            snprintf(command, sizeof command, "rm -rf %s/claimed", storage);
+            assert_int_equal(support_run(command, output, sizeof output), 0);
+        }
+    }
+    assert_true(taken);
+    char *run = support_path(storage, "claimed"), *path = support_path(run, "journal.jsonl");
+    troupe_must(trp_run_job_read(run, &arena, &claim));
+    assert_int_equal(claim.job, troupe_job_number(job));
+    assert_int_equal(stat(path, &journal), 0);
+    assert_int_equal(claim.journal, journal.st_size);
+    assert_int_equal(trp_run_job_check(run, NULL), TROUPE_BUSY);
+    troupe_job_close(&job);
+    trp_arena_clear(&arena);
+    free(path);
+    free(run);
+}
+
 static void *wait_for_end(void *job)
 {
     troupe_result *result = end_of((troupe_job *)job);
@@ -557,25 +645,11 @@ static void test_the_death_of_a_client_is_no_end(void **state)
     troupe_job_close(&job);
 }
 
-static troupe_gate_answer let_go_on(void *user, troupe_job *job, const troupe_report_event *event,
-                                    int *ranks)
-{
-    (void)user;
-    (void)job;
-    (void)event;
-    (void)ranks;
-    return TROUPE_GATE_GO_ON;
-}
-
 static void test_what_a_server_cannot_do_is_refused(void **state)
 {
     (void)state;
     plan config = {.reports = 1};
     troupe_job *job;
-    assert_int_equal(SUBMIT(&config, NULL, &job, .server = TROUPE_SERVER_AUTO,
-                            .gate = TROUPE_OPTIONS(troupe_gate, .decide = let_go_on)),
-                     TROUPE_UNSUPPORTED);
-    assert_non_null(strstr(troupe_last_error()->text, "a gate decides in this program"));
     assert_int_equal(troupe_submit(count_up, &config, NULL, &job, .storage = "s3:runs",
                                    .server = TROUPE_SERVER_AUTO),
                      TROUPE_UNSUPPORTED);
@@ -615,9 +689,10 @@ static void test_without_a_choice_a_server_that_runs_has_it(void **state)
     troupe_result_free(&result);
     troupe_job_close(&job);
     // What it cannot take stays here.
-    troupe_must(SUBMIT(&config, NULL, &job, .name = "gated",
-                       .gate = TROUPE_OPTIONS(troupe_gate, .decide = let_go_on)));
+    held has = {troupe_put(int64_t, &(int64_t){1})};
+    troupe_must(troupe_submit(hold, &has, NULL, &job, .storage = storage, .cpus_per_rank = 0.5));
     assert_int_equal(troupe_job_number(job), 0);
+    troupe_ref_drop(has.data);
     troupe_job_close(&job);
 }
 
@@ -675,6 +750,8 @@ int main(int argc, char **argv)
     troupe_must(troupe_start(argc, argv, .cpus = RANKS)); // Does not return in a job.
     if (argc == 3 && strcmp(argv[1], "submit") == 0)
         return act_submit(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "go_on") == 0)
+        return act_go_on(argv[2]);
     if (argc == 3 && strcmp(argv[1], "stay") == 0)
         return act_stay(argv[2]);
     const struct CMUnitTest tests[] = {
@@ -685,6 +762,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_a_pause_ends_its_process_and_it_goes_on, begin),
         cmocka_unit_test_setup(test_it_gets_more_ranks_while_it_runs, begin),
         cmocka_unit_test_setup(test_the_same_again_is_the_same_job, begin),
+        cmocka_unit_test_setup(test_the_last_two_handles_are_closed_at_once, begin),
+        cmocka_unit_test_setup(test_a_run_that_goes_on_is_claimed_with_its_job, begin),
         cmocka_unit_test_setup(test_a_wait_does_not_hold_up_other_submissions, begin),
         cmocka_unit_test_setup(test_a_client_may_be_killed_at_any_moment, begin),
         cmocka_unit_test_setup(test_the_death_of_a_client_is_no_end, begin),

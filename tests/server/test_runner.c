@@ -479,6 +479,28 @@ static void test_a_stop_reaches_a_runner_whose_server_was_away(void **state)
     trp_arena_clear(&arena);
 }
 
+// A stop that was told stays one, whatever is told later.
+static void test_fewer_ranks_after_a_stop_change_nothing(void **state)
+{
+    fixture *f = *state;
+    trp_arena arena = {0};
+    f->config = (walk_settings){.steps = 100000, .rate = 1, .folder = f->work};
+    stand_in_start(&f->server, f->state);
+    start(f);
+    assert_true(support_wait_until(stand_in_has_runner, &f->server, SUPPORT_SOON_MS));
+    await_reports(f);
+    stand_in_wish(&f->server, (trp_wire_wishes){.stop = true});
+    stand_in_wish(&f->server, (trp_wire_wishes){.stop = true, .ranks = RANKS - 1, .resizes = 1});
+    assert_int_equal(await_end(f), 0);
+    stand_in_stop(&f->server);
+    trp_job_end end = end_of(f, &arena);
+    assert_string_equal(end.error, "");
+    assert_int_equal(end.status, TROUPE_OK);
+    assert_true(end.stopped);
+    assert_int_equal(end.restarts, 0);
+    trp_arena_clear(&arena);
+}
+
 static void test_a_kill_says_why(void **state)
 {
     fixture *f = *state;
@@ -785,6 +807,7 @@ int main(int argc, char **argv)
         TEST(test_what_gpus_do_is_told),
         TEST(test_a_server_is_told_where_the_run_is),
         TEST(test_a_stop_reaches_a_runner_whose_server_was_away),
+        TEST(test_fewer_ranks_after_a_stop_change_nothing),
         TEST(test_a_kill_says_why),
         TEST(test_an_order_to_leave_leaves_no_end),
         TEST(test_live_values_and_a_pause),

@@ -155,9 +155,9 @@ static void see_sentence(void *of, trp_level level, const char *text)
 {
     (void)of, (void)level, (void)text;
 }
-static void see_question(void *of, const troupe_report_event *event)
+static void see_question(void *of, const troupe_report_event *event, int timeout_ms)
 {
-    (void)of, (void)event;
+    (void)of, (void)event, (void)timeout_ms;
 }
 static void tell_wishes(void *of, trp_wishes *wishes)
 {

@@ -292,9 +292,9 @@ static void far_say(void *user, trp_level level, const char *text)
     send_frame(((far_user *)user)->line, SAY, &troupe_type_told,
                &(told){.number = (int)level, .text = text});
 }
-static void far_ask(void *user, const troupe_report_event *event)
+static void far_ask(void *user, const troupe_report_event *event, int timeout_ms)
 {
-    (void)event;
+    (void)event, (void)timeout_ms;
     (void)user;
 }
 static void far_wishes(void *user, trp_wishes *wishes)
