@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { NAME_WIDTH = 24, WIDTH_MAX = 1000 };
+enum { NAME_WIDTH = 24, NAME_WIDTH_MAX = 48, WIDTH_MAX = 1000 };
 
 const char *trp_job_state_name(const trp_wire_job *job)
 {
@@ -53,12 +53,24 @@ static int width_of(FILE *out)
     return size.ws_col;
 }
 
-static void print_row(const trp_wire_job *job, int width, FILE *out)
+// As wide as the longest name: those of a sweep's trials differ in their last digits.
+static int name_width_of(const trp_wire_jobs *jobs)
+{
+    size_t width = NAME_WIDTH;
+    for (size_t i = 0; i < jobs->jobs.count; i++) {
+        const char *name = jobs->jobs.items[i].name;
+        size_t length = name != NULL ? strlen(name) : 0;
+        width = length > width ? length : width;
+    }
+    return width < NAME_WIDTH_MAX ? (int)width : NAME_WIDTH_MAX;
+}
+
+static void print_row(const trp_wire_job *job, int name_width, int width, FILE *out)
 {
     char name[200], remark[600], time[32], line[1100];
     snprintf(
-        line, sizeof line, "%6" PRId64 "  %-*.*s  %-8s %5d %8d  %12s  %s", job->job, NAME_WIDTH,
-        NAME_WIDTH, printable(job->name != NULL ? job->name : "", name, sizeof name),
+        line, sizeof line, "%6" PRId64 "  %-*.*s  %-8s %5d %8d  %12s  %s", job->job, name_width,
+        name_width, printable(job->name != NULL ? job->name : "", name, sizeof name),
         trp_job_state_name(job), job->ranks > 0 ? job->ranks : job->need.ranks, job->reports,
         trp_show_time(seconds_of(job), time), printable(remark_of(job), remark, sizeof remark));
     size_t length = strnlen(line, (size_t)width);
@@ -71,17 +83,17 @@ static void print_row(const trp_wire_job *job, int width, FILE *out)
 
 void trp_job_table_print(const trp_wire_jobs *jobs, bool runs, FILE *out)
 {
-    int width = width_of(out);
+    int width = width_of(out), name_width = name_width_of(jobs);
     if (!runs)
         fprintf(out, "(no train server runs: this is what the folders of its jobs say)\n");
     if (jobs->jobs.count == 0) {
         fprintf(out, "no jobs\n");
         return;
     }
-    fprintf(out, "%6s  %-*s  %-8s %5s %8s  %12s  %s\n", "job", NAME_WIDTH, "name", "state", "ranks",
+    fprintf(out, "%6s  %-*s  %-8s %5s %8s  %12s  %s\n", "job", name_width, "name", "state", "ranks",
             "reports", "time", "");
     for (size_t i = 0; i < jobs->jobs.count; i++)
-        print_row(&jobs->jobs.items[i], width, out);
+        print_row(&jobs->jobs.items[i], name_width, width, out);
 }
 
 static void print_text(FILE *out, const char *name, const char *text)

@@ -126,8 +126,7 @@ static void call_loops(trp_run *run, const trp_buffer *live, uint32_t live_revis
         .data = {run->data.items, run->data.count},
         .data_plan = data_plan_of(job),
         .rank_metrics = job->options.rank_metrics,
-        .gate_first = job->spec.gate_first,
-        .gate_every = job->spec.gate_every,
+        .gate = job->spec.gate,
     };
     int together = job->options.ranks_per_process;
     run->pending = task.world;

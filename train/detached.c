@@ -168,7 +168,7 @@ static troupe_status write_claim(const submission *is, const char *server, int64
 {
     trp_run_job claim = {
         .submission = is->id, .server = server, .job = job, .journal = is->journal};
-    return trp_run_job_write(is->run.text, &claim, !is->made);
+    return trp_run_job_write(is->run.text, &claim, false);
 }
 
 // The run's folder; and options that are left out are those of a run that goes on.

@@ -37,7 +37,26 @@ struct trp_gate {
     question *first, **last;
     int waiting;
     trp_verdicts known; // Of a train server's job; the thread's.
+    trp_gate_plan plan;
+    int reports[TRP_GATE_REPORTS_MAX];
 };
+
+static troupe_status check_reports(const troupe_gate *how)
+{
+    if (how->report_count > TRP_GATE_REPORTS_MAX)
+        return troupe_fail(TROUPE_INVALID, "option .gate names %zu reports: expected at most %d",
+                           how->report_count, TRP_GATE_REPORTS_MAX);
+    if (how->report_count > 0 && (how->first != 0 || how->every != 0 || how->reports == NULL))
+        return troupe_fail(TROUPE_INVALID, "option .gate has a .report_count: expected .reports, "
+                                           "and neither .first nor .every");
+    for (size_t i = 0; i < how->report_count; i++)
+        if (how->reports[i] <= (i > 0 ? how->reports[i - 1] : 0))
+            return troupe_fail(TROUPE_INVALID,
+                               "option .gate names report %d at place %zu of .reports: expected "
+                               "numbers from 1 that rise",
+                               how->reports[i], i);
+    return TROUPE_OK;
+}
 
 troupe_status trp_gate_make(troupe_job *job, const troupe_gate *given, trp_gate **made)
 {
@@ -58,8 +77,10 @@ troupe_status trp_gate_make(troupe_job *job, const troupe_gate *given, trp_gate 
                            "option .gate has a .timeout_ms of %d: expected a positive number of "
                            "milliseconds",
                            how.timeout_ms);
-    how.first = how.first > 0 ? how.first : 1;
-    how.every = how.every > 0 ? how.every : 1;
+    TROUPE_TRY(check_reports(&how));
+    bool list = how.report_count > 0;
+    how.first = how.first > 0 || list ? how.first : 1;
+    how.every = how.every > 0 || list ? how.every : 1;
     how.timeout_ms = how.timeout_ms > 0 ? how.timeout_ms : DEFAULT_TIMEOUT_MS;
     trp_gate *gate = trp_alloc(sizeof *gate);
     if (gate == NULL)
@@ -67,6 +88,12 @@ troupe_status trp_gate_make(troupe_job *job, const troupe_gate *given, trp_gate 
     gate->job = job;
     gate->how = how;
     gate->last = &gate->first;
+    if (list)
+        memcpy(gate->reports, how.reports, how.report_count * sizeof *how.reports);
+    gate->plan = (trp_gate_plan){.first = how.first,
+                                 .every = how.every,
+                                 .reports = {gate->reports, how.report_count},
+                                 .timeout_ms = how.timeout_ms};
     gate->known = trp_verdicts_begin();
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -91,17 +118,18 @@ static void take_answer(trp_gate *gate, troupe_gate_answer answer, int ranks)
         trp_log(TRP_WARN, "%s keeps its ranks: %s", gate->job->path, troupe_last_error()->text);
 }
 
-// Another grant is wished before the runner hears of it; a stop holds by the answer alone, whether
-// or not there is a server.
+// What was wished so far comes true before the report is answered; a stop holds by the answer
+// alone, whether or not there is a server.
 static void send_answer(trp_gate *gate, int report, troupe_gate_answer answer, int ranks)
 {
     troupe_job *job = gate->job;
     bool stop = answer == TROUPE_GATE_STOP;
     if (!stop)
         take_answer(gate, answer, ranks);
-    trp_verdict verdict = {.report = report, .answer = answer, .ranks = ranks};
-    if (answer == TROUPE_GATE_PAUSE || answer == TROUPE_GATE_RESIZE)
-        verdict.revision = trp_detached_revision(job);
+    trp_verdict verdict = {.report = report,
+                           .answer = answer,
+                           .ranks = ranks,
+                           .revision = stop ? 0 : trp_detached_revision(job)};
     if (trp_verdicts_add(job->detached->folder, &verdict) != TROUPE_OK)
         trp_log(TRP_WARN, "the answer of the gate of %s to report %d cannot be put down: %s",
                 job->path, report, troupe_last_error()->text);
@@ -221,21 +249,23 @@ static void await_answer(trp_gate *gate, int number)
                 gate->job->path, number, gate->how.timeout_ms);
 }
 
-void trp_gate_reports(const trp_gate *gate, int *first, int *every, int *timeout_ms)
+trp_gate_plan trp_gate_plan_of(const trp_gate *gate)
 {
-    *first = gate != NULL ? gate->how.first : 0;
-    *every = gate != NULL ? gate->how.every : 0;
-    *timeout_ms = gate != NULL ? gate->how.timeout_ms : 0;
+    return gate != NULL ? gate->plan : (trp_gate_plan){0};
 }
 
-bool trp_gate_names(int first, int every, int number)
+bool trp_gate_names(const trp_gate_plan *plan, int number)
 {
-    return first > 0 && number >= first && (number - first) % every == 0;
+    for (size_t i = 0; i < plan->reports.count; i++)
+        if (plan->reports.items[i] == number)
+            return true;
+    return plan->first > 0 && plan->every > 0 && number >= plan->first &&
+           (number - plan->first) % plan->every == 0;
 }
 
 static bool names(const trp_gate *gate, int number)
 {
-    return gate != NULL && trp_gate_names(gate->how.first, gate->how.every, number);
+    return gate != NULL && trp_gate_names(&gate->plan, number);
 }
 
 void trp_gate_ask(trp_gate *gate, const troupe_report_event *event)

@@ -12,15 +12,21 @@
 #include <stdbool.h>
 #include <troupe/train.h>
 
+enum { TRP_GATE_REPORTS_MAX = 64 };
+
 typedef struct trp_gate trp_gate;
+
+// Which reports a gate decides on, and how long each waits for it.
+TROUPE_STRUCT(trp_gate_plan, (int, first), (int, every), // 0: none,
+              (troupe_array_int, reports),               // but for these.
+              (int, timeout_ms));
 
 // *made stays NULL where there is none. TROUPE_INVALID names the field; TROUPE_NO_MEMORY.
 troupe_status trp_gate_make(troupe_job *job, const troupe_gate *given, trp_gate **made);
-// The first report that it named, how far the others lie apart, and how long a report waits; 0:
-// there is no gate.
-void trp_gate_reports(const trp_gate *gate, int *first, int *every, int *timeout_ms);
+// What it named; nothing where there is no gate. Lives as long as that.
+trp_gate_plan trp_gate_plan_of(const trp_gate *gate);
 // Whether such a gate named the report.
-bool trp_gate_names(int first, int every, int number);
+bool trp_gate_names(const trp_gate_plan *plan, int number);
 // Asks, if the gate named that report. Stops the job where the answer is to.
 void trp_gate_ask(trp_gate *gate, const troupe_report_event *event);
 // Of a train server's job: has it decide on a report that lies in the journal, if it named that and

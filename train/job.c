@@ -372,9 +372,9 @@ void trp_job_set_commit(trp_job *job, trp_memory_commit *commit)
 
 void trp_job_ask(trp_job *job, const troupe_report_event *event)
 {
-    if (!trp_gate_names(job->spec.gate_first, job->spec.gate_every, event->number))
+    if (!trp_gate_names(&job->spec.gate, event->number))
         return;
-    job->port.is->ask(job->port.user, event, job->spec.gate_timeout_ms);
+    job->port.is->ask(job->port.user, event, job->spec.gate.timeout_ms);
     trp_job_look(job);
 }
 

@@ -217,7 +217,8 @@ static int64_t carried_out(void)
 static bool is_ending(void)
 {
     pthread_mutex_lock(&runner.lock);
-    bool ends = runner.leave || runner.done || runner.wishes.stop || runner.terminated != 0;
+    bool ends = runner.leave || runner.done || runner.wishes.stop || runner.wishes.stop_next ||
+                runner.terminated != 0;
     pthread_mutex_unlock(&runner.lock);
     return ends;
 }
@@ -595,6 +596,8 @@ static void follow(void)
     const trp_wire_order *order = &runner.mode->order;
     trp_usage usage = {.folder = runner.job->folder,
                        .gpu_ids = order->gpus > 0 ? order->gpu_ids : NULL};
+    const trp_gate_plan *gate = &runner.job->spec.gate;
+    bool gated = gate->first > 0 || gate->reports.count > 0;
     bool told_pause = false;
     for (;;) {
         facts now = look();
@@ -610,7 +613,7 @@ static void follow(void)
                 trp_log(TRP_WARN, "%s", troupe_last_error()->text);
             trp_job_look(runner.job);
         }
-        if (trp_runner_gate_look()) // An answer that came late.
+        if (gated && trp_runner_gate_look()) // An answer that came late.
             trp_job_look(runner.job);
         trp_job_make_good(runner.job);
         tell_progress();

@@ -5,6 +5,7 @@
 
 #include <runtime/base/buffer.h>
 #include <train/config.h>
+#include <train/gate.h>
 #include <train/option_table.h>
 
 TROUPE_STRUCT(trp_job_spec, (int, version),
@@ -12,9 +13,7 @@ TROUPE_STRUCT(trp_job_spec, (int, version),
               (troupe_text, trainer), (uint64_t, schema), // Of its config.
               (troupe_bytes, config),                     // Packed,
               (size_t, ref_count),                        // with so many references.
-              (trp_packed_options, options), (int, gate_first),
-              (int, gate_every),        // The reports that a gate decides on; 0: none;
-              (int, gate_timeout_ms),   // and how long each of them waits for it.
+              (trp_packed_options, options), (trp_gate_plan, gate),
               (troupe_text, data_name), // What the run learns from; NULL: nothing.
               (uint64_t, data_schema), (troupe_bytes, data), // The source, packed,
               (troupe_text, data_share),

@@ -49,7 +49,7 @@ static troupe_status describe(troupe_job *handle, submission *asked)
     TROUPE_TRY(trp_packed_take(&asked->packed, asked->trainer->config, what, asked->config));
     TROUPE_TRY(
         trp_spec_make(asked->trainer, &asked->packed, &asked->options, &handle->arena, spec));
-    trp_gate_reports(handle->gate, &spec->gate_first, &spec->gate_every, &spec->gate_timeout_ms);
+    spec->gate = trp_gate_plan_of(handle->gate);
     return given != NULL ? take_data(handle, given, asked) : TROUPE_OK;
 }
 

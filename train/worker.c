@@ -638,7 +638,7 @@ static troupe_status send_report(loop *it, const char *source, const troupe_metr
     };
     it->answer = call_report(it, &report);
     trp_staged_drop(&it->staged);
-    bool decided = trp_gate_names(it->task->gate_first, it->task->gate_every, it->reports);
+    bool decided = trp_gate_names(&it->task->gate, it->reports);
     return decided ? take_answer(it) : TROUPE_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <train/control.h>
 #include <train/coordinator.h>
 #include <train/data.h>
+#include <train/gate.h>
 #include <train/guest.h>
 #include <train/place.h>
 
@@ -22,8 +23,7 @@ TROUPE_STRUCT(trp_task, (trp_place, place), (int, first), (int, together), // Th
               (troupe_text, run),    // The run's folder.
               (troupe_bytes, live),  // Values that are newer than those in the config,
               (uint32_t, live_revision), (int64_t, epoch), (troupe_text, metadata),
-              (int, gate_first), (int, gate_every), // The reports that a gate decides on; 0: none.
-              (troupe_array_trp_data_set, data),
+              (trp_gate_plan, gate), (troupe_array_trp_data_set, data),
               (trp_data_plan, data_plan),        // Or how it makes them.
               (bool, rank_metrics),              // Metrics of other ranks than 0 count, too.
               (troupe_array_troupe_ref, state)); // In memory, to continue from: one or none.

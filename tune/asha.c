@@ -25,6 +25,7 @@ typedef struct asha {
     int reduction, limit;
     int rung_count;
     rung rungs[RUNGS_MAX];
+    int reports[RUNGS_MAX + 1]; // Those of the rungs, and the limit.
 } asha;
 
 static bool better(double a, double b)
@@ -116,5 +117,10 @@ troupe_scheduler *troupe_asha_with(const troupe_asha_options *how)
     self->limit = limit;
     for (long long level = grace; level < limit; level *= reduction)
         self->rungs[self->rung_count++].level = (int)level;
+    for (int i = 0; i < self->rung_count; i++)
+        self->reports[i] = self->rungs[i].level;
+    self->reports[self->rung_count] = limit;
+    self->base.reports = self->reports;
+    self->base.report_count = (size_t)self->rung_count + 1;
     return &self->base;
 }

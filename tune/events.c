@@ -17,6 +17,7 @@ void trp_events_open(trp_events *events)
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&events->filled, &attributes);
+    pthread_cond_init(&events->dealt, NULL);
     pthread_condattr_destroy(&attributes);
 }
 
@@ -27,6 +28,7 @@ void trp_events_close(trp_events *events)
         events->first = event->next;
         trp_free(event);
     }
+    pthread_cond_destroy(&events->dealt);
     pthread_cond_destroy(&events->filled);
     pthread_mutex_destroy(&events->lock);
 }
@@ -135,4 +137,31 @@ troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event 
     }
     pthread_mutex_unlock(&events->lock);
     return status;
+}
+
+void trp_events_deal(trp_events *events, trp_dealt *dealt, int report, bool stop)
+{
+    pthread_mutex_lock(&events->lock);
+    dealt->report = report;
+    dealt->stop = stop;
+    pthread_cond_broadcast(&events->dealt);
+    pthread_mutex_unlock(&events->lock);
+}
+
+void trp_events_let_go(trp_events *events, trp_dealt *dealt)
+{
+    pthread_mutex_lock(&events->lock);
+    dealt->over = true;
+    pthread_cond_broadcast(&events->dealt);
+    pthread_mutex_unlock(&events->lock);
+}
+
+bool trp_events_await_dealt(trp_events *events, const trp_dealt *dealt, int report)
+{
+    pthread_mutex_lock(&events->lock);
+    while (dealt->report < report && !dealt->over)
+        pthread_cond_wait(&events->dealt, &events->lock);
+    bool stop = dealt->stop;
+    pthread_mutex_unlock(&events->lock);
+    return stop;
 }

@@ -17,9 +17,16 @@ typedef struct trp_event {
     troupe_report_event report; // With copies of all that it points to, in the event's own block.
 } trp_event;
 
+// How far the controller is with a trial, for whom waits for that.
+typedef struct trp_dealt {
+    int report; // The last one that it has dealt with.
+    bool stop;  // The trial ends.
+    bool over;  // Nobody waits any more.
+} trp_dealt;
+
 typedef struct trp_events {
     pthread_mutex_t lock;
-    pthread_cond_t filled;
+    pthread_cond_t filled, dealt;
     trp_event *first, **last;
     bool lost; // An event could not be stored.
 } trp_events;
@@ -36,5 +43,12 @@ void trp_events_push_state(trp_events *events, int trial, troupe_job_state state
 // The caller frees *event with trp_free. TROUPE_TIMED_OUT: none came. TROUPE_NO_MEMORY: one was
 // lost.
 troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event **event);
+
+// The controller has dealt with that report, and with all before it.
+void trp_events_deal(trp_events *events, trp_dealt *dealt, int report, bool stop);
+// Nobody waits for it any more.
+void trp_events_let_go(trp_events *events, trp_dealt *dealt);
+// Waits until that report has been dealt with. Whether the trial ends.
+bool trp_events_await_dealt(trp_events *events, const trp_dealt *dealt, int report);
 
 #endif

@@ -11,6 +11,7 @@
 #include <runtime/host/folder.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <tune/sweep_facts.h>
 #include <unistd.h>
 
@@ -49,15 +50,26 @@ static void begin(trp_buffer *line, const char *event, const trp_trial *trial)
     trp_json_text(line, trial->view.name);
 }
 
-troupe_status trp_journal_open(trp_journal *journal, const troupe_sweep *sweep)
+// Opens it for this process alone.
+static troupe_status open_alone(trp_journal *journal, const troupe_sweep *sweep, int how)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/%s", sweep->folder, file_name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, trp_file_mode());
+    int fd =
+        open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC | how, trp_file_mode());
     if (fd < 0)
         return trp_fail_errno(TROUPE_IO, "%s cannot be made", path);
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        close(fd);
+        return troupe_fail(TROUPE_BUSY, "the sweep in %s is being run by another program",
+                           sweep->folder);
+    }
     *journal = (trp_journal){.fd = fd};
+    return TROUPE_OK;
+}
 
+static void write_first(trp_journal *journal, const troupe_sweep *sweep)
+{
     trp_buffer line = {0};
     trp_buffer_printf(&line, "{\"event\": \"sweep\", \"trainer\": ");
     trp_json_text(&line, sweep->trainer->name);
@@ -68,8 +80,46 @@ troupe_status trp_journal_open(trp_journal *journal, const troupe_sweep *sweep)
                       sweep->how.seed);
     trp_buffer_printf(&line, ", \"scheduler\": ");
     trp_json_text(&line, sweep->scheduler);
+    if (sweep->id[0] != '\0')
+        trp_buffer_printf(&line, ", \"id\": \"%s\"", sweep->id);
     append(journal, &line);
+}
+
+troupe_status trp_journal_open(trp_journal *journal, const troupe_sweep *sweep)
+{
+    TROUPE_TRY(open_alone(journal, sweep, O_EXCL));
+    write_first(journal, sweep);
     return TROUPE_OK;
+}
+
+static troupe_status read_whole_lines(int fd, const char *folder, trp_buffer *text)
+{
+    enum { PIECE = 1 << 16 };
+    for (ssize_t got = 1; got > 0;) {
+        if (!trp_buffer_reserve(text, PIECE))
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory for the trials of %s", folder);
+        got = pread(fd, text->data + text->size, PIECE, (off_t)text->size);
+        if (got < 0)
+            return trp_fail_errno(TROUPE_IO, "%s/%s cannot be read", folder, file_name);
+        text->size += (size_t)got;
+    }
+    while (text->size > 0 && text->data[text->size - 1] != '\n')
+        text->size--;
+    return ftruncate(fd, (off_t)text->size) == 0
+               ? TROUPE_OK
+               : trp_fail_errno(TROUPE_IO, "%s/%s cannot be cut", folder, file_name);
+}
+
+troupe_status trp_journal_open_again(trp_journal *journal, const troupe_sweep *sweep,
+                                     trp_buffer *text)
+{
+    TROUPE_TRY(open_alone(journal, sweep, 0));
+    troupe_status status = read_whole_lines(journal->fd, sweep->folder, text);
+    if (status != TROUPE_OK)
+        trp_journal_close(journal);
+    else if (text->size == 0)
+        write_first(journal, sweep);
+    return status;
 }
 
 void trp_journal_close(trp_journal *journal)
@@ -100,19 +150,23 @@ static void write_params(trp_journal *journal, const trp_buffer *config, const c
     }
 }
 
-void trp_journal_submitted(trp_journal *journal, const troupe_sweep *sweep, const trp_trial *trial,
-                           const char *path)
+void trp_journal_submitted(trp_journal *journal, const troupe_sweep *sweep, const trp_trial *trial)
 {
-    trp_buffer config = {0}, line = {0};
-    trp_json_value(&config, sweep->trainer->config, trial->view.config);
+    trp_buffer line = {0};
     begin(&line, "submitted", trial);
     trp_buffer_printf(&line, ", \"config\": ");
-    trp_buffer_append(&line, config.data, config.size);
+    trp_json_value(&line, sweep->trainer->config, trial->view.config);
+    append(journal, &line);
+}
+
+void trp_journal_params(trp_journal *journal, const troupe_sweep *sweep, const trp_trial *trial,
+                        const char *path)
+{
+    trp_buffer config = {0};
+    trp_json_value(&config, sweep->trainer->config, trial->view.config);
     trp_buffer_append(&config, "\n", 1);
     if (!config.failed)
         write_params(journal, &config, path);
-    line.failed = line.failed || config.failed;
-    append(journal, &line);
     trp_buffer_free(&config);
 }
 

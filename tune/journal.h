@@ -6,6 +6,7 @@
 #ifndef TRP_TUNE_JOURNAL_H
 #define TRP_TUNE_JOURNAL_H
 
+#include <runtime/base/buffer.h>
 #include <tune/sweep.h>
 
 typedef struct trp_journal {
@@ -13,15 +14,21 @@ typedef struct trp_journal {
     bool warned;
 } trp_journal;
 
-// Makes trials.jsonl in the sweep's folder; its first line says what the sweep is.
+// Makes trials.jsonl in the sweep's folder; its first line says what the sweep is. Only this
+// process writes to it while it is open.
 troupe_status trp_journal_open(trp_journal *journal, const troupe_sweep *sweep);
+// Opens the one that is there, and reads its whole lines, the caller's to free; none: it has been
+// made anew, as by the first. TROUPE_BUSY: another process has it.
+troupe_status trp_journal_open_again(trp_journal *journal, const troupe_sweep *sweep,
+                                     trp_buffer *text);
 void trp_journal_close(trp_journal *journal);
 // Takes the file away again, for a sweep that never began.
 void trp_journal_remove(const char *folder);
 
-// Also writes params.json into `path`, the trial's folder.
-void trp_journal_submitted(trp_journal *journal, const troupe_sweep *sweep, const trp_trial *trial,
-                           const char *path);
+void trp_journal_submitted(trp_journal *journal, const troupe_sweep *sweep, const trp_trial *trial);
+// Writes params.json into `path`, the trial's folder, which is a run's by then.
+void trp_journal_params(trp_journal *journal, const troupe_sweep *sweep, const trp_trial *trial,
+                        const char *path);
 void trp_journal_checkpoint(trp_journal *journal, const trp_trial *trial, int number,
                             const char *folder);
 void trp_journal_report(trp_journal *journal, const trp_trial *trial,

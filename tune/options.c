@@ -53,6 +53,32 @@ static troupe_status check_numbers(const troupe_tune_options *how)
     return TROUPE_OK;
 }
 
+// Whose the trials are, in both.
+static troupe_status choose_server(troupe_tune_options *how, troupe_train_options *train)
+{
+    if (how->server < TROUPE_SERVER_DEFAULT || how->server > TROUPE_SERVER_NONE)
+        return troupe_fail(TROUPE_INVALID, "server is %d, must be one of TROUPE_SERVER_...",
+                           (int)how->server);
+    if (how->open < TROUPE_OPEN_NEW || how->open > TROUPE_OPEN_RESUME_OR_NEW)
+        return troupe_fail(TROUPE_INVALID, "open is %d, must be one of TROUPE_OPEN_...",
+                           (int)how->open);
+    if (how->server == TROUPE_SERVER_DEFAULT)
+        how->server = train->server;
+    if (how->server != TROUPE_SERVER_AUTO) // The sweep decides here, and ends with this program.
+        how->server = TROUPE_SERVER_NONE;
+    train->server = how->server;
+    if (how->server == TROUPE_SERVER_NONE && how->open != TROUPE_OPEN_NEW)
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "open is given, and the trials end with this program: expected server "
+                           "to be TROUPE_SERVER_AUTO");
+    if (how->server == TROUPE_SERVER_AUTO && train->key != NULL)
+        return troupe_fail(TROUPE_INVALID,
+                           "train.key is \"%.140s\", but trials of a train server have keys of the "
+                           "sweep",
+                           train->key);
+    return TROUPE_OK;
+}
+
 troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune_options *how,
                                 troupe_tune_options *filled, troupe_train_options *train)
 {
@@ -66,6 +92,7 @@ troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_tune", options, how));
     TROUPE_TRY(TRP_OPTIONS_TAKE(".train of troupe_tune", *train, options.train));
     TROUPE_TRY(check_metric(options.metric));
+    TROUPE_TRY(choose_server(&options, train));
     TROUPE_TRY(check_numbers(&options));
     if (options.scheduler != NULL && options.scheduler->refusal != TROUPE_OK)
         return troupe_fail(options.scheduler->refusal, "%s", options.scheduler->description);

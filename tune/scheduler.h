@@ -14,6 +14,9 @@ typedef enum trp_decision {
 struct troupe_scheduler {
     // For the table: "ASHA (grace 1, reduction 3, limit 81)"; where it was refused, the sentence.
     char description[96];
+    // The reports at which it may decide anything but to go on, rising; none: it never does.
+    const int *reports;
+    size_t report_count;
     troupe_status refusal; // TROUPE_OK, or why there is no such scheduler: troupe_tune returns it.
     // Decides at report `number` (from 1, rising) of a trial; lower scores are better, NaN is
     // worst. TROUPE_NO_MEMORY leaves the scheduler as it was.

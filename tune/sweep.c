@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <math.h>
+#include <runtime/base/buffer.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
@@ -16,16 +17,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <train/file.h>
 #include <train/opening.h>
 #include <train/storage.h>
 #include <tune/events.h>
 #include <tune/journal.h>
+#include <tune/replay.h>
 #include <tune/search.h>
 #include <tune/sweep_facts.h>
 #include <unistd.h>
 
-enum { TRIALS_DEFAULT = 10 };
+enum { TRIALS_DEFAULT = 10, GATE_MS = 10000 };
 static const int64_t LOOK_NS = 1000000000;  // Between looks at jobs that say nothing.
 static const int64_t GRACE_NS = 2000000000; // For a trial that was asked to stop.
 
@@ -34,6 +37,9 @@ typedef struct slot {
     const trp_sweep_port *port;
     trp_events *events;
     int trial;
+    trp_dealt dealt;
+    bool gated; // Its reports wait where the scheduler may end it,
+    bool saves; // and a stop leaves it a report for its last checkpoint.
 } slot;
 
 // What a sweep has only while it runs.
@@ -45,11 +51,12 @@ typedef struct running {
     trp_journal journal;
     trp_progress progress;
     slot *slots;
-    int next;       // Trial that is submitted next.
-    int open;       // Jobs that have not ended.
-    int64_t due_ns; // The least of those of the trials; 0: none.
-    bool begun;     // Some trial was submitted.
-    bool lost;      // The runtime was, and with it all that ran and could run.
+    int next;        // Trial that is submitted next.
+    int open;        // Jobs that have not ended.
+    int64_t due_ns;  // The least of those of the trials; 0: none.
+    bool begun;      // Some trial was submitted.
+    bool lost;       // The runtime was, and with it all that ran and could run.
+    trp_buffer past; // Lines of an earlier life of the sweep; empty: there was none.
 } running;
 
 // ---- in Train's threads
@@ -73,6 +80,18 @@ static void follow_state(void *user, troupe_job *job, troupe_job_state state)
     slot *of = user;
     int pid = state == TROUPE_JOB_RUNNING ? of->port->pid(job) : 0;
     trp_events_push_state(of->events, of->trial, state, pid);
+}
+
+// Waits until the controller has dealt with the report. A stop of a trainer that saves when it is
+// due has been asked for by then.
+static troupe_gate_answer follow_gate(void *user, troupe_job *job, const troupe_report_event *event,
+                                      int *ranks)
+{
+    slot *of = user;
+    (void)job;
+    (void)ranks;
+    bool stop = trp_events_await_dealt(of->events, &of->dealt, event->number);
+    return stop && !of->saves ? TROUPE_GATE_STOP : TROUPE_GATE_GO_ON;
 }
 
 // ---- submitting
@@ -101,15 +120,32 @@ static troupe_status submit(running *run, int number)
         how.keep_metric = sweep->metric;
         how.keep_goal = sweep->how.goal;
     }
-    if (how.server == TROUPE_SERVER_DEFAULT) // The sweep decides here, and ends with this program.
-        how.server = TROUPE_SERVER_NONE;
+    char key[80];
+    if (how.server == TROUPE_SERVER_AUTO) {
+        snprintf(key, sizeof key, "sweep-%s-%d", sweep->id, number);
+        how.key = key;
+    }
     if (how.console == TROUPE_CONSOLE_AUTO) // The sweep is shown.
         how.console = TROUPE_CONSOLE_OFF;
-    run->slots[number] = (slot){sweep->port, &run->events, number};
+    slot *of = &run->slots[number];
+    bool gated = sweep->port->has_gates && how.gate == NULL && run->scheduler->report_count > 0;
+    *of = (slot){.port = sweep->port,
+                 .events = &run->events,
+                 .trial = number,
+                 .gated = gated,
+                 .saves = sweep->trainer->stages != NULL && sweep->trainer->stages->saves_when_due};
+    const troupe_gate gate = {.size = sizeof gate,
+                              .timeout_ms = GATE_MS,
+                              .decide = follow_gate,
+                              .user = of,
+                              .reports = run->scheduler->reports,
+                              .report_count = run->scheduler->report_count};
+    if (gated)
+        how.gate = &gate;
     troupe_follower follower = {.size = sizeof follower,
                                 .report = follow_report,
                                 .state = follow_state,
-                                .user = &run->slots[number],
+                                .user = of,
                                 .checkpoint = follow_checkpoint};
     troupe_job *job;
     troupe_status status = sweep->port->submit(sweep->trainer, config, &follower, &job, &how);
@@ -117,6 +153,10 @@ static troupe_status submit(running *run, int number)
         return status;
     run->progress.changed = true;
     run->lost = run->lost || status == TROUPE_RUNTIME_LOST;
+    if (status != TROUPE_OK && trial->ended_before) { // The server has forgotten it.
+        trp_trial_restore(trial);
+        return TROUPE_OK;
+    }
     if (status != TROUPE_OK) {
         trp_trial_refused(trial, troupe_last_error()->text);
         trp_journal_end(&run->journal, trial);
@@ -125,7 +165,10 @@ static troupe_status submit(running *run, int number)
     trp_trial_submitted(trial, job);
     run->open++;
     run->begun = true;
-    trp_journal_submitted(&run->journal, sweep, trial, sweep->port->path(job));
+    if (!trial->submitted_before)
+        trp_journal_submitted(&run->journal, sweep, trial);
+    if (how.server == TROUPE_SERVER_NONE) // Else the folder is none of a run yet.
+        trp_journal_params(&run->journal, sweep, trial, sweep->port->path(job));
     return TROUPE_OK;
 }
 
@@ -174,14 +217,20 @@ static void give_up(running *run, trp_trial *trial, const troupe_report_event *r
     run->sweep->port->stop(trial->job);
 }
 
-static troupe_status take_report(running *run, int number, const troupe_report_event *report)
+// A stop at the server is the gate's, which needs no server that runs.
+static void stop_decided(running *run, int number)
+{
+    const slot *of = &run->slots[number];
+    if (!of->gated || of->saves || run->sweep->how.server == TROUPE_SERVER_NONE)
+        run->sweep->port->stop(run->sweep->trials[number].job);
+}
+
+// `usable`: it has the metric.
+static troupe_status judge(running *run, int number, const troupe_report_event *report, bool usable,
+                           double value)
 {
     troupe_sweep *sweep = run->sweep;
     trp_trial *trial = &sweep->trials[number];
-    double value;
-    bool usable = trp_trial_report(trial, report, sweep->metric, sweep->how.goal, &value);
-    TROUPE_TRY(remember_values(sweep, trial, report));
-    trp_journal_report(&run->journal, trial, report);
     if (trp_trial_is_stopping(trial)) // What comes until the job has stopped counts, and no more.
         return TROUPE_OK;
     if (!usable) {
@@ -193,8 +242,26 @@ static troupe_status take_report(running *run, int number, const troupe_report_e
     TROUPE_TRY(run->scheduler->decide(run->scheduler, number, report->number, score, &decision));
     if (decision != TRP_GO_ON) {
         trp_trial_decided(trial, decision);
-        sweep->port->stop(trial->job);
+        stop_decided(run, number);
     }
+    return TROUPE_OK;
+}
+
+static troupe_status take_report(running *run, int number, const troupe_report_event *report)
+{
+    troupe_sweep *sweep = run->sweep;
+    trp_trial *trial = &sweep->trials[number];
+    double value = 0;
+    if (report->number <= trial->taken) // By an earlier life of the sweep.
+        return TROUPE_OK;
+    trial->taken = report->number;
+    bool usable = trp_trial_report(trial, report, sweep->metric, sweep->how.goal, &value);
+    TROUPE_TRY(remember_values(sweep, trial, report));
+    // What is put down holds: the trial is told behind it.
+    trp_journal_report(&run->journal, trial, report);
+    TROUPE_TRY(judge(run, number, report, usable, value));
+    trp_events_deal(&run->events, &run->slots[number].dealt, report->number,
+                    trp_trial_is_stopping(trial));
     return TROUPE_OK;
 }
 
@@ -215,12 +282,16 @@ static void collect(running *run, int number)
     }
     trial->result = result;
     trial->view.result = result;
+    trp_events_let_go(&run->events, &run->slots[number].dealt);
     port->close(&trial->job);
     trial->job = NULL;
     run->open--;
     double best = trial->view.best_metric;
     run->search->observe(run->search, number, sweep->how.goal == TROUPE_MAXIMIZE ? -best : best);
-    trp_journal_end(&run->journal, trial);
+    if (trial->ended_before)
+        trp_trial_restore(trial);
+    else
+        trp_journal_end(&run->journal, trial);
 }
 
 // ---- trials that take too long
@@ -235,7 +306,10 @@ static void set_due(running *run, trp_trial *trial, int64_t due_ns)
 // A group of the trial runs.
 static void begun(running *run, trp_trial *trial)
 {
-    double limit_s = run->sweep->how.trial_timeout_s;
+    const troupe_sweep *sweep = run->sweep;
+    double limit_s = sweep->how.trial_timeout_s;
+    if (trial->phase == TRP_TRIAL_QUEUED && sweep->how.server == TROUPE_SERVER_AUTO)
+        trp_journal_params(&run->journal, sweep, trial, sweep->port->path(trial->job));
     trp_trial_running(trial);
     if (limit_s > 0 && trial->due_ns == 0)
         set_due(run, trial, trp_clock_ns() + (int64_t)(limit_s * 1e9));
@@ -284,8 +358,9 @@ static troupe_status take(running *run, const trp_event *event)
     if (event->is_report)
         return take_report(run, event->trial, &event->report);
     if (event->is_checkpoint) {
-        trp_journal_checkpoint(&run->journal, trial, event->report.number,
-                               event->report.checkpoint);
+        if (event->report.number > trial->saved)
+            trp_journal_checkpoint(&run->journal, trial, event->report.number,
+                                   event->report.checkpoint);
         return TROUPE_OK;
     }
     switch (event->state) {
@@ -363,6 +438,85 @@ static troupe_status control(running *run)
         trp_free(event);
         TROUPE_TRY(status);
     }
+}
+
+// ---- what an earlier life has put down
+
+static troupe_status note_past(void *user, const trp_replayed *line)
+{
+    running *run = user;
+    trp_trial *trial = &run->sweep->trials[line->trial];
+    bool ends = line->is == TRP_REPLAYED_END;
+    trial->submitted_before |= line->is == TRP_REPLAYED_SUBMITTED;
+    if (line->is == TRP_REPLAYED_REPORT)
+        trial->taken = line->report.number;
+    if (line->is == TRP_REPLAYED_CHECKPOINT && line->report.number > trial->saved)
+        trial->saved = line->report.number;
+    if (ends && !trial->ended_before) {
+        trial->ended_before = true;
+        trial->state_before = line->state;
+        trial->error_before = line->error[0] != '\0' ? trp_strdup(line->error) : NULL;
+    }
+    if (line->trial >= run->next)
+        run->next = line->trial + 1;
+    return TROUPE_OK;
+}
+
+// Decides again what was decided, in the same order. Trials whose jobs are gone count too.
+static troupe_status decide_again(void *user, const trp_replayed *line)
+{
+    running *run = user;
+    troupe_sweep *sweep = run->sweep;
+    trp_trial *trial = &sweep->trials[line->trial];
+    double value = 0;
+    if (line->is != TRP_REPLAYED_REPORT)
+        return TROUPE_OK;
+    bool gone = trial->job == NULL;
+    if (gone) // As if it ran, for the time of this.
+        trial->phase = TRP_TRIAL_RUNNING;
+    troupe_trial_state state = trial->view.state;
+    bool usable = trp_trial_report(trial, &line->report, sweep->metric, sweep->how.goal, &value);
+    troupe_status status = remember_values(sweep, trial, &line->report);
+    trp_decision decision = TRP_GO_ON;
+    double score = sweep->how.goal == TROUPE_MAXIMIZE ? -value : value;
+    if (status == TROUPE_OK && usable && !trp_trial_is_stopping(trial))
+        status = run->scheduler->decide(run->scheduler, line->trial, line->report.number, score,
+                                        &decision);
+    if (decision != TRP_GO_ON)
+        trp_trial_decided(trial, decision);
+    else if (!usable && !gone && !trp_trial_is_stopping(trial))
+        give_up(run, trial, &line->report);
+    if (gone) {
+        trial->phase = TRP_TRIAL_ENDED;
+        trial->view.state = state;
+        trial->view.elapsed_s = line->report.elapsed_s;
+    }
+    return status;
+}
+
+// Finds the trials again, and is where the earlier life was.
+static troupe_status go_on(running *run)
+{
+    troupe_sweep *sweep = run->sweep;
+    const char *text = (const char *)run->past.data;
+    TROUPE_TRY(trp_replay(text, run->past.size, sweep, note_past, run));
+    run->begun = true; // There is something in the folder.
+    for (int i = 0; i < run->next; i++) {
+        trp_trial *trial = &sweep->trials[i];
+        if (trial->ended_before && !trial->submitted_before)
+            trp_trial_restore(trial); // It was refused.
+        else
+            TROUPE_TRY(submit(run, i));
+    }
+    TROUPE_TRY(trp_replay(text, run->past.size, sweep, decide_again, run));
+    for (int i = 0; i < run->next; i++) {
+        trp_trial *trial = &sweep->trials[i];
+        bool stops = trp_trial_is_stopping(trial);
+        trp_events_deal(&run->events, &run->slots[i].dealt, trial->taken, stops);
+        if (stops && trial->job != NULL)
+            stop_decided(run, i);
+    }
+    return TROUPE_OK;
 }
 
 // ---- beginning and ending
@@ -475,6 +629,31 @@ static void clean_earlier(const char *folder, const char *name)
         closedir(trials);
 }
 
+static troupe_status make_id(troupe_sweep *sweep)
+{
+    unsigned char bytes[16];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return trp_fail_errno(TROUPE_IO, "no random bytes for a sweep");
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(sweep->id + 2 * i, 3, "%02x", bytes[i]);
+    return TROUPE_OK;
+}
+
+// The sweep of that name goes on, if there is one.
+static troupe_status open_again(running *run, const char *storage)
+{
+    troupe_sweep *sweep = run->sweep;
+    bool make = sweep->how.open == TROUPE_OPEN_RESUME_OR_NEW;
+    TROUPE_TRY(trp_folder_named(storage, sweep->how.name, make, &sweep->folder));
+    TROUPE_TRY(make_trials(sweep));
+    troupe_status status = trp_journal_open_again(&run->journal, sweep, &run->past);
+    run->begun = status != TROUPE_OK || run->past.size > 0; // The folder is not this one's.
+    TROUPE_TRY(status);
+    return run->past.size > 0
+               ? trp_replay_check((const char *)run->past.data, run->past.size, sweep)
+               : TROUPE_OK;
+}
+
 static troupe_status prepare(running *run, const troupe_param *params, size_t count)
 {
     troupe_sweep *sweep = run->sweep;
@@ -496,8 +675,12 @@ static troupe_status prepare(running *run, const troupe_param *params, size_t co
     if (storage != NULL && !trp_storage_is_local(storage))
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "option .storage of a sweep is '%.200s': expected local files", storage);
-    TROUPE_TRY(trp_folder_claim(storage != NULL ? trp_storage_local(storage) : NULL, how->name,
-                                &sweep->folder));
+    storage = storage != NULL ? trp_storage_local(storage) : NULL;
+    if (how->server == TROUPE_SERVER_AUTO)
+        TROUPE_TRY(make_id(sweep));
+    if (how->open != TROUPE_OPEN_NEW)
+        return open_again(run, storage);
+    TROUPE_TRY(trp_folder_claim(storage, how->name, &sweep->folder));
     clean_earlier(sweep->folder, how->name);
     TROUPE_TRY(make_trials(sweep));
     return trp_journal_open(&run->journal, sweep);
@@ -512,6 +695,8 @@ static void abandon(running *run)
             sweep->port->stop(sweep->trials[i].job);
     }
     for (int i = 0; i < sweep->count; i++) {
+        if (sweep->trials[i].job != NULL)
+            trp_events_let_go(&run->events, &run->slots[i].dealt);
         if (sweep->trials[i].job != NULL)
             sweep->port->close(&sweep->trials[i].job);
         sweep->trials[i].job = NULL;
@@ -540,6 +725,8 @@ static troupe_status run_sweep(troupe_sweep *sweep, troupe_scheduler *scheduler,
     trp_progress_open(&run.progress, sweep->how.progress);
     sweep->started_s = trp_clock_s();
     troupe_status status = prepare(&run, params, count);
+    if (status == TROUPE_OK && run.past.size > 0)
+        status = go_on(&run);
     if (status == TROUPE_OK)
         status = control(&run);
     if (status == TROUPE_OK) {
@@ -557,6 +744,7 @@ static troupe_status run_sweep(troupe_sweep *sweep, troupe_scheduler *scheduler,
     trp_search_destroy(&run.search);
     trp_events_close(&run.events);
     trp_free(run.slots);
+    trp_buffer_free(&run.past);
     return status;
 }
 

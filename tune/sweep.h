@@ -33,6 +33,7 @@ typedef struct trp_sweep_port {
     bool (*result_stopped)(const troupe_result *result);
     double (*result_elapsed_s)(const troupe_result *result);
     void (*result_free)(troupe_result **result);
+    bool has_gates; // Of jobs that are submitted.
 } trp_sweep_port;
 
 // The real one.
@@ -43,6 +44,7 @@ struct troupe_sweep {
     const troupe_trainer *trainer;
     troupe_tune_options how;    // Defaults filled in. Its texts and its scheduler are the caller's:
     troupe_train_options train; // they are not touched once the sweep has ended.
+    char id[33];                // Of one whose trials are a train server's: they have keys with it.
     char metric[TRP_METRIC_NAME];
     char scheduler[96];
     trp_space space;

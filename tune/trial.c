@@ -93,11 +93,23 @@ bool trp_trial_is_stopping(const trp_trial *trial)
     return trial->broken || trial->decision != TRP_GO_ON;
 }
 
+void trp_trial_restore(trp_trial *trial)
+{
+    trial->phase = TRP_TRIAL_ENDED;
+    trial->view.state = trial->state_before;
+    if (trial->owns_error)
+        trp_free((void *)trial->view.error);
+    trial->owns_error = trial->error_before != NULL;
+    trial->view.error = trial->owns_error ? trial->error_before : "";
+    trial->error_before = NULL;
+}
+
 void trp_trial_free(trp_trial *trial)
 {
     trp_assert(trial->job == NULL && trial->result == NULL);
     if (trial->owns_error)
         trp_free((void *)trial->view.error);
+    trp_free((void *)trial->error_before);
     trp_free((void *)trial->view.name);
     trp_free((void *)trial->view.config);
     trp_free(trial->values);

@@ -33,6 +33,12 @@ typedef struct trp_trial {
     int pid;        // Of rank 0, now or last; 0: not known.
     double *values; // The last report's, by the sweep's columns; NULL before the first.
     uint64_t known; // A bit for each of them that was ever reported.
+    int taken;      // Reports that were taken in,
+    int saved;      // and of which checkpoints were told.
+    // What an earlier life of the sweep has put down.
+    bool submitted_before, ended_before;
+    troupe_trial_state state_before;
+    const char *error_before; // The trial's.
 } trp_trial;
 
 void trp_trial_submitted(trp_trial *trial, troupe_job *job);
@@ -50,6 +56,9 @@ void trp_trial_broken(trp_trial *trial, const char *error);
 void trp_trial_ended(trp_trial *trial, troupe_status status, const char *error, bool stopped);
 // Whether its job has been asked to stop.
 bool trp_trial_is_stopping(const trp_trial *trial);
+
+// It had ended before, as that life has put down.
+void trp_trial_restore(trp_trial *trial);
 
 void trp_trial_free(trp_trial *trial); // What it owns but its job and result, which must be gone.
 

@@ -31,6 +31,7 @@ const trp_sweep_port trp_sweep_train = {
     .result_stopped = troupe_result_stopped,
     .result_elapsed_s = troupe_result_elapsed_s,
     .result_free = troupe_result_free,
+    .has_gates = true,
 };
 
 troupe_status troupe_tune_as(const troupe_trainer *trainer, const troupe_param *space, size_t count,

@@ -491,9 +491,8 @@ struct troupe_job;
 struct troupe_report_event;
 
 // Decides, before a report is answered, whether the run goes on: with a collective in each step a
-// stop at report k takes effect at report k + 1. It is asked at the reports that it names alone, on
-// a thread of the library; the run waits for it, but no longer than its time-out, and then goes on
-// as if it had said so: a later answer counts when it comes, and until then no other report waits.
+// stop at report k takes effect at k + 1. It is asked at the reports that it names, on a thread of
+// the library. After its time-out the run goes on, without more waits before a late answer counts.
 typedef struct troupe_gate {
     size_t size;    // sizeof(troupe_gate): TROUPE_OPTIONS sets it.
     int first;      // The first report that it is asked at; default 1.
@@ -503,6 +502,8 @@ typedef struct troupe_gate {
     troupe_gate_answer (*decide)(void *user, struct troupe_job *job,
                                  const struct troupe_report_event *event, int *ranks);
     void *user;
+    const int *reports; // Instead of .first and .every: these alone, at most 64, which rise.
+    size_t report_count;
 } troupe_gate;
 
 typedef struct troupe_train_options {
@@ -567,8 +568,7 @@ typedef struct troupe_train_options {
     // (1 to 128 bytes), submitting the same again gives another handle on it, and troupe_job_find
     // one; a submission that differs is refused. Default: none. A follower of a later submission
     // is told everything from the beginning, too; each is told until the run has ended or the last
-    // handle is closed. A gate is given with the first submission, else TROUPE_UNSUPPORTED, but for
-    // jobs of a train server.
+    // handle is closed. A gate is given with the first submission, unless the job is a server's.
     const char *key;
     // Reports that the run is expected to make in all, earlier openings included; default: not
     // known. Only what is shown of it depends on it: how much is left.

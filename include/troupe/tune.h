@@ -86,7 +86,9 @@ typedef enum troupe_search {
     TROUPE_SEARCH_GRID,
 } troupe_search;
 
-// Decides which trials continue. Opaque; made by troupe_asha, consumed by troupe_tune.
+// Decides which trials continue. Opaque; made by troupe_asha, consumed by troupe_tune. Where it may
+// end a trial, the trial's report waits for it, as for a gate with a time-out of 10 s: so a trial
+// that is ended at report k makes one more. Later decisions count when they come.
 typedef struct troupe_scheduler troupe_scheduler;
 
 typedef struct troupe_asha_options {
@@ -135,6 +137,16 @@ typedef struct troupe_tune_options {
     // reported counts.
     double trial_timeout_s;
     const struct troupe_stored_options *stored; // Of troupe_tune_stored; its .train is .train.
+    // Whose the trials are: TROUPE_SERVER_AUTO: the train server's (troupe/server.h), which is
+    // started if none runs; default: this program's. A sweep decides the same on the same order of
+    // reports, here and there, and whatever is killed meanwhile.
+    troupe_server_choice server;
+    // Of a sweep whose trials are a server's, which go on when this program ends or is killed:
+    // TROUPE_OPEN_RESUME: the sweep in the folder `name`, which must be there, goes on: what it had
+    // decided holds, and trials that run are found again. TROUPE_OPEN_RESUME_OR_NEW: or else a new
+    // one begins. TROUPE_EXISTS: it is another sweep, as the text says; TROUPE_BUSY: another
+    // program runs it. Default: TROUPE_OPEN_NEW.
+    troupe_open open;
 } troupe_tune_options;
 
 typedef enum troupe_trial_state {
