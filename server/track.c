@@ -207,11 +207,11 @@ static size_t turn_jobs(sender *self)
 // ---- the process
 
 // Until something is due, or the server says that something has changed.
-static void wait(sender *self)
+static void wait(sender *self, int64_t looked_ms)
 {
     struct pollfd told = {self->signals, POLLIN, 0};
     struct signalfd_siginfo info;
-    int64_t now = trp_clock_ms(), next = track_next_ms();
+    int64_t now = trp_clock_ms(), next = track_next_ms(looked_ms);
     bool any_runs = false;
     for (const track_job *it = self->jobs; it != NULL; it = it->next)
         any_runs = any_runs || (it->loaded && !it->mlflow_done && self->how.mlflow.url != NULL);
@@ -241,8 +241,11 @@ static bool read_how(sender *self)
 
 static void run(sender *self)
 {
-    while (!self->ends && read_how(self) && scan(self) && turn_jobs(self) > 0)
-        wait(self);
+    int64_t looked_ms = trp_clock_ms();
+    while (!self->ends && read_how(self) && scan(self) && turn_jobs(self) > 0) {
+        wait(self, looked_ms);
+        looked_ms = trp_clock_ms();
+    }
     if (!self->ends)
         return;
     track_end_at(trp_clock_ms() + FAREWELL_MS);

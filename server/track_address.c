@@ -57,16 +57,24 @@ static bool is_over(void)
     return trp_clock_ms() >= end_ms;
 }
 
+void track_is_good(const char *url)
+{
+    address *it = address_of(url);
+    it->pause_ms = 0;
+    it->next_ms = 0;
+}
+
 void track_end_at(int64_t ms)
 {
     end_ms = ms;
 }
 
-int64_t track_next_ms(void)
+int64_t track_next_ms(int64_t from_ms)
 {
     int64_t first = INT64_MAX;
     for (size_t i = 0; i < TRACK_ADDRESSES_MAX; i++)
-        if (addresses[i].pause_ms > 0 && addresses[i].next_ms < first)
+        if (addresses[i].pause_ms > 0 && addresses[i].next_ms >= from_ms &&
+            addresses[i].next_ms < first)
             first = addresses[i].next_ms;
     return first;
 }
@@ -95,12 +103,8 @@ track_result track_ask(const char *url, const char *token, const char *header, c
     if (!sent)
         (void)troupe_fail(TROUPE_UNSUPPORTED, "%.200s answered %d: %.*s", url, *code,
                           (int)(into->size < 300 ? into->size : 300), (const char *)into->data);
-    if (later) {
+    if (later)
         track_put_off(url);
-    } else {
-        it->pause_ms = 0;
-        it->next_ms = 0;
-    }
     if (!sent || reply == NULL)
         trp_buffer_free(into);
     return sent ? TRACK_SENT : later ? TRACK_LATER : TRACK_REFUSED;

@@ -38,7 +38,13 @@ static troupe_status path_of(const char *state, trp_path *path)
     return trp_path_make(path, "%s/trackers.json", state);
 }
 
-troupe_status trp_track_read(const char *state, trp_arena *arena, trp_track_how *how)
+static troupe_status check_all(const trp_track_how *how)
+{
+    TROUPE_TRY(check("the webhook", how->webhook.url));
+    return check("MLflow", how->mlflow.url);
+}
+
+static troupe_status read_file(const char *state, trp_arena *arena, trp_track_how *how)
 {
     trp_path path;
     trp_json document;
@@ -54,10 +60,13 @@ troupe_status trp_track_read(const char *state, trp_arena *arena, trp_track_how 
     if (status == TROUPE_OK)
         status = trp_json_read(&troupe_type_trp_track_how, document, arena, how);
     trp_free(text);
-    if (status != TROUPE_OK)
-        return trp_error_prefix("%s", path.text);
-    TROUPE_TRY(check("the webhook", how->webhook.url));
-    return check("MLflow", how->mlflow.url);
+    return status == TROUPE_OK ? TROUPE_OK : trp_error_prefix("%s", path.text);
+}
+
+troupe_status trp_track_read(const char *state, trp_arena *arena, trp_track_how *how)
+{
+    TROUPE_TRY(read_file(state, arena, how));
+    return check_all(how);
 }
 
 static double now(void)
@@ -86,15 +95,13 @@ troupe_status trp_track_change(const char *state, const char *webhook, const cha
     trp_buffer text = {0};
     if (webhook == NULL && mlflow == NULL && experiment == NULL)
         return TROUPE_OK;
-    troupe_status status = trp_track_read(state, &arena, &how);
+    troupe_status status = read_file(state, &arena, &how); // What is wrong there may be replaced.
     change_url(webhook, &how.webhook.url, &how.webhook.since);
     change_url(mlflow, &how.mlflow.url, &how.mlflow.since);
     if (experiment != NULL)
         how.mlflow.experiment = strcmp(experiment, "none") == 0 ? NULL : experiment;
     if (status == TROUPE_OK)
-        status = check("the webhook", how.webhook.url);
-    if (status == TROUPE_OK)
-        status = check("MLflow", how.mlflow.url);
+        status = check_all(&how);
     if (status == TROUPE_OK)
         status = path_of(state, &path);
     if (status == TROUPE_OK) {

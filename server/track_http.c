@@ -28,6 +28,7 @@ enum {
     INFO_RESPONSE_CODE = 0x200000 + 2,
     GLOBAL_DEFAULT = 3,
     DONE = 0,
+    NOT_TAKEN = 23,
     TIMED_OUT = 28,
 };
 
@@ -92,12 +93,15 @@ static int watch(void *user, int64_t down, int64_t down_now, int64_t up, int64_t
 
 static void *set_up(void *handle, const track_request *it, trp_buffer *reply)
 {
-    char text[1100];
+    trp_buffer text = {0};
     void *headers = curl.slist_append(NULL, "Content-Type: application/json");
     headers = curl.slist_append(headers, "Expect:"); // Without a round trip before a body.
     if (it->token) {
-        (void)snprintf(text, sizeof text, "Authorization: Bearer %s", it->token);
-        headers = curl.slist_append(headers, text);
+        trp_buffer_printf(&text, "Authorization: Bearer %s", it->token);
+        trp_buffer_append(&text, "", 1);
+        if (!text.failed) // Else it is refused.
+            headers = curl.slist_append(headers, (const char *)text.data);
+        trp_buffer_free(&text);
     }
     if (it->header)
         headers = curl.slist_append(headers, it->header);
@@ -138,11 +142,13 @@ troupe_status track_http(const track_request *it, int *code, trp_buffer *reply)
     curl.slist_free_all(headers);
     *code = (int)answered;
     trp_buffer_append(reply, "", 1); // Also a text.
-    if (how == DONE && !reply->failed) {
+    // A reply that is longer is cut.
+    if ((how == DONE || how == NOT_TAKEN) && !reply->failed) {
         reply->size--;
         return TROUPE_OK;
     }
+    bool reply_failed = reply->failed;
     trp_buffer_free(reply);
     return troupe_fail(how == TIMED_OUT ? TROUPE_TIMED_OUT : TROUPE_PEER_LOST, "%s: %s", it->url,
-                       how == DONE ? "no memory for the answer" : curl.easy_strerror(how));
+                       reply_failed ? "no memory for the answer" : curl.easy_strerror(how));
 }

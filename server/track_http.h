@@ -9,7 +9,7 @@
 
 enum {
     TRACK_HTTP_TIMEOUT_MS = 10000,
-    TRACK_HTTP_REPLY_MAX = 4 << 20,
+    TRACK_HTTP_REPLY_MAX = 4 << 20, // What is longer is cut.
 };
 
 typedef struct track_request {

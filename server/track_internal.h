@@ -30,8 +30,10 @@ track_result track_ask(const char *url, const char *token, const char *header, c
                        int *code, trp_buffer *reply);
 // An answer that was refused is to be tried again all the same; the last error says why.
 void track_put_off(const char *url);
-// When the first pause ends, as trp_clock_ms; INT64_MAX: there is none.
-int64_t track_next_ms(void);
+// It has taken what it is for: its next pause is the shortest again.
+void track_is_good(const char *url);
+// When the first pause ends that did not before then, as trp_clock_ms; INT64_MAX: there is none.
+int64_t track_next_ms(int64_t from_ms);
 // What is under way is given up from then on, as trp_clock_ms, and pauses do not count.
 void track_end_at(int64_t ms);
 
@@ -67,7 +69,7 @@ troupe_status track_job_look(track_job *job);
 // Whether a process has it.
 bool track_job_runs(const track_job *job);
 void track_job_free(track_job *job);
-// Notes what was sent; not synced, as what is lost is sent again.
+// Notes what was sent. A power failure may lose it, and then it is sent again.
 void track_job_keep(const track_job *job);
 const char *track_state_of(const track_job *job);
 

@@ -92,6 +92,8 @@ void track_job_keep(const track_job *job)
     trp_json_value(&text, &troupe_type_track_note, &job->note);
     int fd = open(fresh.text, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     bool good = fd >= 0 && !text.failed && write(fd, text.data, text.size) == (ssize_t)text.size;
+    // Never empty by a power failure: that says that all was sent.
+    good = good && fdatasync(fd) == 0;
     if (fd >= 0)
         good = close(fd) == 0 && good;
     if (good)

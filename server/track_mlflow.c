@@ -352,6 +352,8 @@ static bool send_batch(call *it, track_batch *batch)
         trp_say("job %" PRId64 ": a batch is left out: %s", it->job->id, troupe_last_error()->text);
         return true;
     }
+    if (how == TRACK_SENT)
+        track_is_good(it->how->url);
     return !is_later(it, how);
 }
 
@@ -483,6 +485,7 @@ static bool send_all(call *it, int fd)
     if (it->job->ended) {
         if (!update_run(it, status_of(it->job), it->job->end.ended_at))
             return false;
+        track_is_good(it->how->url);
         it->job->note.mlflow = "sent";
     }
     return true;

@@ -97,6 +97,8 @@ bool track_webhook(track_job *job, const char *url)
     if (how == TRACK_REFUSED)
         trp_say("job %" PRId64 ": %s", job->id, troupe_last_error()->text);
     if (how != TRACK_LATER)
+        track_is_good(url);
+    if (how != TRACK_LATER)
         job->note.webhook = how == TRACK_SENT ? "sent" : "refused";
     return how != TRACK_LATER;
 }

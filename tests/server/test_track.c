@@ -211,7 +211,71 @@ static void test_a_receiver_that_fails_is_tried_again(void **state)
     assert_int_equal(receiver.requests, 3);
 }
 
+// It may be cut; what was said is known before.
+static void test_a_long_answer_is_an_answer(void **state)
+{
+    (void)state;
+    make_job(1, "null");
+    end_job(1, TROUPE_OK, NULL);
+    configure("/hook", NULL);
+    receiver.padding = 5 << 20;
+    send_all_there_is();
+    assert_int_equal(receiver.requests, 1);
+    assert_int_equal(receiver.hook_count, 1);
+}
+
 // ---- MLflow
+
+static bool log_says(void *context)
+{
+    char *log = support_path(at.state, "track.log"), *text = support_read_file(log);
+    bool there = strstr(text, (const char *)context) != NULL;
+    free(text);
+    free(log);
+    return there;
+}
+
+// What refuses is asked less and less often: a wrong token, and what is no MLflow.
+static void test_what_refuses_is_asked_less_often(void **state)
+{
+    (void)state;
+    make_job(1, "null");
+    begin_run(1);
+    end_job(1, TROUPE_OK, NULL);
+    configure(NULL, "");
+    pthread_mutex_lock(&receiver.lock);
+    receiver.fails = 1000;
+    receiver.code = 401;
+    pthread_mutex_unlock(&receiver.lock);
+    char *log = support_path(at.state, "track.log");
+    support_write_file(log, "", 0);
+    free(log);
+    pid_t sender = start_sender();
+    assert_true(support_wait_until(log_says, "answered 401", SOON));
+    pthread_mutex_lock(&receiver.lock);
+    receiver.code = 200;
+    pthread_mutex_unlock(&receiver.lock);
+    bool doubled = support_wait_until(log_says, "it is no MLflow: it is tried again in 2 s", SOON);
+    assert_int_equal(kill(sender, SIGKILL), 0);
+    (void)await_sender(sender);
+    assert_true(doubled);
+}
+
+static void test_a_long_token_is_sent(void **state)
+{
+    (void)state;
+    char token[3001];
+    memset(token, 'x', sizeof token - 1);
+    token[sizeof token - 1] = '\0';
+    make_job(1, "null");
+    begin_run(1);
+    end_job(1, TROUPE_OK, NULL);
+    configure(NULL, "");
+    assert_int_equal(setenv("MLFLOW_TRACKING_TOKEN", token, 1), 0);
+    send_all_there_is();
+    assert_int_equal(unsetenv("MLFLOW_TRACKING_TOKEN"), 0);
+    assert_string_equal(receiver.token, token);
+}
 
 static bool has_steps(void *context)
 {
@@ -440,6 +504,10 @@ static void test_what_is_wrong_is_said(void **state)
     assert_true(trp_track_is_wanted(at.state, &runs) && !runs);
     troupe_must(trp_track_change(at.state, "none", NULL, NULL));
     assert_false(trp_track_is_wanted(at.state, &runs));
+    // A wrong one that an editor has put there is taken out.
+    static const char wrong[] = "{\"webhook\": {\"url\": \"ftp://x\"}}";
+    support_write_file(path, wrong, sizeof wrong - 1);
+    troupe_must(trp_track_change(at.state, "none", NULL, NULL));
     free(path);
 }
 
@@ -448,6 +516,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_webhook_is_told_of_the_end, begin, end),
         cmocka_unit_test_setup_teardown(test_a_receiver_that_fails_is_tried_again, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_long_answer_is_an_answer, begin, end),
+        cmocka_unit_test_setup_teardown(test_what_refuses_is_asked_less_often, begin, end),
+        cmocka_unit_test_setup_teardown(test_a_long_token_is_sent, begin, end),
         cmocka_unit_test_setup_teardown(test_a_run_is_followed, begin, end),
         cmocka_unit_test_setup_teardown(test_kills_of_the_sender, begin, end),
         cmocka_unit_test_setup_teardown(test_the_server_has_it_sent, begin, end),

@@ -40,6 +40,8 @@ static struct receiver {
     bool ends;
     int requests;    // So far.
     int fails, code; // So many of the next ones are answered with that code.
+    char token[8000];
+    int padding;     // So many bytes are added to each answer.
     int kill_at;     // At that request the process below is killed: -1: at none;
     bool kill_after; // once it was done, but not answered.
     pid_t victim;
@@ -240,6 +242,11 @@ static inline bool receiver_turn(int fd, char *text)
     assert_int_equal(sscanf(text, "%*s %999s", path), 1);
     body[-2] = '\0';
     pthread_mutex_lock(&receiver.lock);
+    const char *token = strcasestr(text, "\r\nAuthorization: Bearer ");
+    if (token != NULL)
+        (void)snprintf(receiver.token, sizeof receiver.token, "%.*s",
+                       (int)strcspn(token + 24, "\r"), token + 24);
+    int padding = receiver.padding;
     bool kills = receiver.requests++ == receiver.kill_at;
     if (kills && !receiver.kill_after)
         (void)kill(receiver.victim, SIGKILL);
@@ -250,8 +257,14 @@ static inline bool receiver_turn(int fd, char *text)
     if (kills)
         return false;
     int used = snprintf(answer, sizeof answer, "HTTP/1.1 %d X\r\nContent-Length: %zu\r\n\r\n%s",
-                        code, strlen(reply), reply);
-    return send(fd, answer, (size_t)used, MSG_NOSIGNAL) == used;
+                        code, strlen(reply) + (size_t)padding, reply);
+    bool sent = send(fd, answer, (size_t)used, MSG_NOSIGNAL) == used;
+    static const char blanks[4096] = {' '};
+    for (ssize_t put; sent && padding > 0; padding -= (int)put) {
+        put = send(fd, blanks, padding < 4096 ? (size_t)padding : 4096, MSG_NOSIGNAL);
+        sent = put > 0;
+    }
+    return sent;
 }
 
 static inline void *receiver_run_all(void *user)
@@ -302,6 +315,8 @@ static inline void receiver_clear(void)
     receiver.requests = receiver.fails = receiver.hook_count = 0;
     receiver.experiment_count = receiver.run_count = 0;
     receiver.kill_at = -1;
+    receiver.padding = 0;
+    receiver.token[0] = '\0';
     memset(receiver.runs, 0, sizeof receiver.runs);
     memset(receiver.hooks, 0, sizeof receiver.hooks);
     pthread_mutex_unlock(&receiver.lock);
