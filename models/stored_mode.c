@@ -75,8 +75,9 @@ static troupe_status begin(const troupe_options *given, troupe_options *own)
     bool late = mode.taken;
     mode.taken = true;
     pthread_mutex_unlock(&mode.lock);
-    while (late) // What follows is the program's own part.
-        (void)pause();
+    if (late) // What follows is the program's own part.
+        for (;;)
+            (void)pause();
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_start", full, given));
     *own = full;
     own->size = sizeof *own;
