@@ -24,11 +24,12 @@ typedef struct original {
     trp_arena arena;
 } original;
 
+// A program is copied by copy_program alone, if at all.
 static troupe_status check_file(const char *folder, const trp_manifest_file *file)
 {
     bool plain = file->kind == TRP_FILE_PLAIN || file->kind == TRP_FILE_STATE;
     if (!plain || strchr(file->path, '/') || file->path[0] == '.' ||
-        strcmp(file->path, TRP_MANIFEST_NAME) == 0)
+        strcmp(file->path, TRP_MANIFEST_NAME) == 0 || strcmp(file->path, TRP_STORED_PROGRAM) == 0)
         return troupe_fail(TROUPE_WRONG_TYPE,
                            "%s has '%.100s', which is not a plain file of a version", folder,
                            file->path);

@@ -92,7 +92,8 @@ troupe_status trp_push_check(const troupe_model *model, const char *checkpoint);
 // ---- stored_submit.c
 
 // Has the program of a version submit a job; what it answered, and the process, which goes on where
-// the answer names no job.
+// the answer names no job. With a server it names one. TROUPE_UNSUPPORTED: the program has done it
+// itself all the same, and was killed.
 troupe_status trp_stored_submit(const trp_stored_version *version,
                                 const trp_stored_submission *submission, trp_arena *arena,
                                 trp_stored_answer *answer, trp_child_process *process);

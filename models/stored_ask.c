@@ -51,12 +51,13 @@ typedef struct start {
     char asked[64], server[PATH_MAX + 16], state[PATH_MAX + 16];
 } start;
 
+// With a server that is chosen: a job above this process, or TROUPE_LOCAL, does not choose again.
 static bool is_left_out(const char *line, bool has_server)
 {
     static const char *const names[] = {
-        "TROUPE_STORED=", "TROUPE_WORKER=", "TROUPE_JOB=",  "TROUPE_DEBUG_WAIT=",
-        "TROUPE_TRACE=",  "TROUPE_SERVER=", "TROUPE_STATE="};
-    enum { COUNT = sizeof names / sizeof *names, OF_SERVER = 2 };
+        "TROUPE_STORED=", "TROUPE_WORKER=", "TROUPE_JOB=",    "TROUPE_DEBUG_WAIT=", "TROUPE_TRACE=",
+        "TROUPE_SERVER=", "TROUPE_STATE=",  "TROUPE_IN_JOB=", "TROUPE_LOCAL="};
+    enum { COUNT = sizeof names / sizeof *names, OF_SERVER = 4 };
     for (size_t i = 0; i < COUNT - (has_server ? 0 : OF_SERVER); i++)
         if (strncmp(line, names[i], strlen(names[i])) == 0)
             return true;

@@ -45,7 +45,14 @@ troupe_status trp_stored_submit(const trp_stored_version *version,
                                         .arguments = trp_spec_keep(arena, &text)};
     if (!request.arguments)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a submission");
-    return trp_stored_ask(&version->of, &request, arena, answer, process);
+    TROUPE_TRY(trp_stored_ask(&version->of, &request, arena, answer, process));
+    if (!version->of.server || answer->job > 0)
+        return TROUPE_OK;
+    trp_child_end(process);
+    return troupe_fail(TROUPE_UNSUPPORTED,
+                       "the program of %s has not submitted its job to the train server of %s: "
+                       "expected that its main leaves TROUPE_SERVER as it is",
+                       version->of.ref, version->of.server);
 }
 
 // A path means the same in the folder of another program.

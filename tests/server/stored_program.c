@@ -129,6 +129,9 @@ int main(int argc, char **argv)
             return 7;
         close(open(argv[3], O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     }
+    const char *alone = getenv("STORED_ALONE");
+    if (alone && access(alone, F_OK) == 0)
+        setenv("TROUPE_SERVER", "none", 1);
     must(troupe_start(argc, argv), "start");
     if (argc < 3)
         return 2;

@@ -6,10 +6,13 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <runtime/base/memory.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <train/alive.h>
+#include <train/checkpoint.h>
 
 static int start(void **state)
 {
@@ -308,6 +311,42 @@ static void test_an_import_takes_a_program_only_when_it_is_told_to(void **state)
     free(out), free(program);
 }
 
+// Lists the program among the files of an exported version, with its right size and checksum.
+static void list_program(const char *exported, const char *program)
+{
+    unsigned char *data;
+    size_t size;
+    trp_buffer text = {0};
+    char *path = support_path(exported, "manifest.json"), *was = support_read_file(path);
+    const char *first = strstr(was, "{\"path\": "), *end = strstr(was, ",\n\"checksum\"");
+    assert_true(first && end);
+    troupe_must(trp_file_read(program, &data, &size));
+    trp_buffer_append(&text, was, (size_t)(first - was));
+    trp_buffer_printf(&text,
+                      "{\"path\": \"program\", \"rank\": 0, \"size\": %zu, \"xxh64\": "
+                      "\"%016" PRIx64 "\", \"kind\": \"file\"},\n",
+                      size, trp_digest(data, size));
+    trp_buffer_append(&text, first, (size_t)(end - first));
+    trp_manifest_seal(&text);
+    support_write_file(path, text.data, text.size);
+    trp_buffer_free(&text);
+    trp_free(data);
+    free(path), free(was);
+}
+
+static void test_an_import_takes_no_program_as_another_file(void **state)
+{
+    (void)state;
+    troupe_model_ref ref;
+    char *out = support_path(top, "listed"), *program = support_path(top, "listed/program");
+    troupe_must(troupe_repository_export("slope", out));
+    list_program(out, program);
+    for (int i = 0; i < 2; i++)
+        said(troupe_repository_import(out, "listed", &ref, .with_program = i > 0),
+             TROUPE_WRONG_TYPE, "listed has 'program', which is not a plain file of a version");
+    free(out), free(program);
+}
+
 // ---- services
 
 static double predict(troupe_stored_service *service, double x)
@@ -567,6 +606,7 @@ int main(void)
         cmocka_unit_test(test_a_program_that_is_not_itself_is_not_started),
         cmocka_unit_test(test_a_program_that_cannot_be_asked_is_not_kept),
         cmocka_unit_test(test_an_import_takes_a_program_only_when_it_is_told_to),
+        cmocka_unit_test(test_an_import_takes_no_program_as_another_file),
         cmocka_unit_test(test_a_ref_is_served_by_its_program),
         cmocka_unit_test(test_a_ref_is_tuned),
         cmocka_unit_test_setup(test_a_ref_is_trained_by_a_server, start_server),
