@@ -51,12 +51,11 @@ static void await_stop(int fd, troupe_service service)
     enum { LONG_MS = 1 << 30, ALONE_MS = 5000 };
     trp_arena arena = {0};
     trp_stored_stop stop = {.force_after_ms = ALONE_MS};
-    troupe_status status;
-    while ((status = trp_packet_receive(fd, LONG_MS, &troupe_type_trp_stored_stop, &arena,
-                                        &stop)) == TROUPE_TIMED_OUT)
+    while (trp_packet_receive(fd, LONG_MS, &troupe_type_trp_stored_stop, &arena, &stop) ==
+           TROUPE_TIMED_OUT)
         trp_arena_clear(&arena);
     trp_arena_clear(&arena);
-    status = troupe_service_stop(service, stop.force_after_ms);
+    troupe_status status = troupe_service_stop(service, stop.force_after_ms);
     const trp_stored_answer ended = {.status = (int)status,
                                      .text = status == TROUPE_OK ? "" : troupe_last_error()->text};
     (void)trp_packet_send(fd, &troupe_type_trp_stored_answer, &ended);
