@@ -21,22 +21,33 @@
 
 enum { PACKET_MAX = 160 << 10 };
 
+// A wish that a thread waits for.
+typedef struct wish_asked {
+    struct wish_asked *next;
+    int64_t number;
+    bool answered;
+    int status;
+    char text[512];
+} wish_asked;
+
 struct trp_child {
     trp_child_process process;
     trp_tail *tail;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t asked, answered; // Wishes.
-    int status;              // Of the last one that was answered.
-    char text[512];
-    bool gone, closing;
-    char run[]; // Its folder.
+    int64_t asked;       // Wishes.
+    wish_asked *waiting; // Those of them that are not answered yet.
+    bool gone, closing;  // The process; the handle, which is told nothing more.
+    bool telling;        // The thread just tells the handle something.
+    bool left, over;     // The thread frees this; it is at its end.
+    char run[];          // Its folder.
 };
 
 // ---- packets
 
-troupe_status trp_packet_send(int fd, const troupe_type *type, const void *value)
+// With MSG_DONTWAIT also TROUPE_TIMED_OUT.
+static troupe_status send_packet(int fd, int flags, const troupe_type *type, const void *value)
 {
     trp_buffer text = {0};
     troupe_status status = TROUPE_OK;
@@ -47,10 +58,18 @@ troupe_status trp_packet_send(int fd, const troupe_type *type, const void *value
         status = troupe_fail(TROUPE_TOO_LARGE,
                              "a message to another process has %zu bytes: expected at most %d",
                              text.size, PACKET_MAX);
-    else if (send(fd, text.data, text.size, MSG_NOSIGNAL) != (ssize_t)text.size)
-        status = trp_fail_errno(TROUPE_PEER_LOST, "the other process does not listen");
+    else if (send(fd, text.data, text.size, flags | MSG_NOSIGNAL) != (ssize_t)text.size)
+        status = errno == EAGAIN
+                     ? troupe_fail(TROUPE_TIMED_OUT, "the other process has not yet read what it "
+                                                     "was told before")
+                     : trp_fail_errno(TROUPE_PEER_LOST, "the other process does not listen");
     trp_buffer_free(&text);
     return status;
+}
+
+troupe_status trp_packet_send(int fd, const troupe_type *type, const void *value)
+{
+    return send_packet(fd, 0, type, value);
 }
 
 // What is there. TROUPE_PEER_LOST.
@@ -88,9 +107,30 @@ troupe_status trp_packet_receive(int fd, int timeout_ms, const troupe_type *type
 static void take_answer(trp_child *child, const trp_child_said *said)
 {
     pthread_mutex_lock(&child->lock);
-    child->answered = said->wish;
-    child->status = said->status;
-    snprintf(child->text, sizeof child->text, "%s", said->text != NULL ? said->text : "");
+    for (wish_asked *at = child->waiting; at != NULL; at = at->next) {
+        if (at->number != said->wish)
+            continue;
+        at->answered = true;
+        at->status = said->status;
+        snprintf(at->text, sizeof at->text, "%s", said->text != NULL ? said->text : "");
+    }
+    pthread_cond_broadcast(&child->changed);
+    pthread_mutex_unlock(&child->lock);
+}
+
+// Whether the handle may be told something, until end_telling.
+static bool begin_telling(trp_child *child)
+{
+    pthread_mutex_lock(&child->lock);
+    bool may = child->telling = !child->closing;
+    pthread_mutex_unlock(&child->lock);
+    return may;
+}
+
+static void end_telling(trp_child *child)
+{
+    pthread_mutex_lock(&child->lock);
+    child->telling = false;
     pthread_cond_broadcast(&child->changed);
     pthread_mutex_unlock(&child->lock);
 }
@@ -125,7 +165,10 @@ static void listen_to(trp_child *child, trp_arena *arena, trp_job_end *end)
             if (status == TROUPE_PEER_LOST)
                 return;
         }
-        trp_tail_read(child->tail);
+        if (begin_telling(child)) {
+            trp_tail_read(child->tail);
+            end_telling(child);
+        }
     }
 }
 
@@ -139,6 +182,15 @@ static void await_ranks(const trp_child *child)
         nanosleep(&pause, NULL);
 }
 
+static void free_child(trp_child *child)
+{
+    trp_tail_close(child->tail);
+    close(child->process.fd);
+    pthread_cond_destroy(&child->changed);
+    pthread_mutex_destroy(&child->lock);
+    trp_free(child);
+}
+
 static void *run(void *user)
 {
     trp_child *child = user;
@@ -148,7 +200,6 @@ static void *run(void *user)
     trp_thread_be_prompt(true);
     listen_to(child, &arena, &end);
     pthread_mutex_lock(&child->lock);
-    bool told = child->closing;
     child->gone = true;
     pthread_cond_broadcast(&child->changed);
     pthread_mutex_unlock(&child->lock);
@@ -156,20 +207,19 @@ static void *run(void *user)
     while (waitpid(child->process.pid, NULL, 0) < 0 && errno == EINTR)
         ;
     await_ranks(child);
-    if (!told)
+    if (begin_telling(child)) {
         trp_tail_end(child->tail, &end);
+        end_telling(child);
+    }
     trp_arena_clear(&arena);
     trp_error_forget();
+    pthread_mutex_lock(&child->lock);
+    child->over = true;
+    bool own = child->left;
+    pthread_mutex_unlock(&child->lock);
+    if (own)
+        free_child(child);
     return NULL;
-}
-
-static void free_child(trp_child *child)
-{
-    trp_tail_close(child->tail);
-    close(child->process.fd);
-    pthread_cond_destroy(&child->changed);
-    pthread_mutex_destroy(&child->lock);
-    trp_free(child);
 }
 
 void trp_child_end(const trp_child_process *process)
@@ -212,30 +262,42 @@ troupe_status trp_child_open(const trp_child_process *process, const char *run_f
 }
 
 // With the lock. False: it has not answered in time.
-static bool await_answer(trp_child *child, int64_t number, int64_t until_ms)
+static bool await_answer(trp_child *child, const wish_asked *asked, int64_t until_ms)
 {
     struct timespec until = {until_ms / 1000, until_ms % 1000 * 1000000};
-    while (child->answered < number && !child->gone)
+    while (!asked->answered && !child->gone)
         if (pthread_cond_timedwait(&child->changed, &child->lock, &until) == ETIMEDOUT)
-            return false;
-    return child->answered >= number;
+            break;
+    return asked->answered;
+}
+
+// With the lock.
+static void forget_wish(trp_child *child, const wish_asked *asked)
+{
+    wish_asked **at = &child->waiting;
+    while (*at != asked)
+        at = &(*at)->next;
+    *at = asked->next;
 }
 
 troupe_status trp_child_ask(trp_child *child, const trp_wire_wish *wish)
 {
     enum { ANSWER_MS = 5000 };
     pthread_mutex_lock(&child->lock);
-    trp_child_wish asked = {++child->asked, *wish};
-    troupe_status status = trp_packet_send(child->process.fd, &troupe_type_trp_child_wish, &asked);
-    if (status == TROUPE_OK && await_answer(child, asked.number, trp_clock_ms() + ANSWER_MS))
-        status = child->status == TROUPE_OK || child->answered > asked.number
-                     ? TROUPE_OK
-                     : troupe_fail((troupe_status)child->status, "%s", child->text);
+    wish_asked own = {.next = child->waiting, .number = ++child->asked};
+    const trp_child_wish asked = {own.number, *wish};
+    child->waiting = &own;
+    troupe_status status =
+        send_packet(child->process.fd, MSG_DONTWAIT, &troupe_type_trp_child_wish, &asked);
+    if (status == TROUPE_OK && await_answer(child, &own, trp_clock_ms() + ANSWER_MS))
+        status = own.status == TROUPE_OK ? TROUPE_OK
+                                         : troupe_fail((troupe_status)own.status, "%s", own.text);
     else if (status == TROUPE_OK || child->gone)
         status = child->gone ? troupe_fail(TROUPE_STOPPED, "the job has ended")
                              : troupe_fail(TROUPE_TIMED_OUT,
                                            "the process that does the job has not answered in %d s",
                                            ANSWER_MS / 1000);
+    forget_wish(child, &own);
     pthread_mutex_unlock(&child->lock);
     return status;
 }
@@ -246,6 +308,31 @@ void trp_child_close(trp_child *child)
     child->closing = true;
     pthread_mutex_unlock(&child->lock);
     (void)shutdown(child->process.fd, SHUT_RDWR);
+    pthread_join(child->thread, NULL);
+    free_child(child);
+}
+
+void trp_child_leave(trp_child *child)
+{
+    pthread_mutex_lock(&child->lock);
+    const trp_child_wish stop = {++child->asked, {.wish = TRP_WISH_STOP}};
+    child->closing = true;
+    while (child->telling)
+        pthread_cond_wait(&child->changed, &child->lock);
+    trp_tail_close(child->tail);
+    child->tail = NULL;
+    bool over = child->over,
+         told = over || send_packet(child->process.fd, MSG_DONTWAIT, &troupe_type_trp_child_wish,
+                                    &stop) == TROUPE_OK;
+    if (!told) // It hangs, or has ended.
+        (void)shutdown(child->process.fd, SHUT_RDWR);
+    child->left = !over;
+    if (child->left)
+        pthread_detach(child->thread);
+    pthread_mutex_unlock(&child->lock);
+    trp_error_forget();
+    if (!over)
+        return;
     pthread_join(child->thread, NULL);
     free_child(child);
 }

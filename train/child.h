@@ -31,6 +31,8 @@ troupe_status trp_child_open(const trp_child_process *process, const char *run, 
 troupe_status trp_child_ask(trp_child *child, const trp_wire_wish *wish);
 // Ends what has not ended, and tells nothing more. Not by the child's own thread.
 void trp_child_close(trp_child *child);
+// Tells nothing more, either, but asks the job to stop, and does not wait until it has.
+void trp_child_leave(trp_child *child);
 
 // Kills a process that was started for a job and is not followed.
 void trp_child_end(const trp_child_process *process);

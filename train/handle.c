@@ -532,6 +532,12 @@ static bool close_in_own_call(troupe_job *handle)
     if (own) {
         trp_followers_abandon(&handle->followers);
         trp_gate_end(handle->gate);
+        if (handle->detached && handle->detached->child) {
+            end_followers(handle);
+            trp_child_leave(handle->detached->child);
+            trp_handle_release(handle);
+            return true;
+        }
         troupe_job_stop(handle);
         if (handle->detached)
             end_followers(handle);
