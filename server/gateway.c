@@ -206,7 +206,8 @@ static troupe_status start(const options *how, gateway *self)
     TROUPE_TRY(gateway_routes_open(&self->routes, self->state.text));
     const trp_web_options web = {
         .state = self->state.text, .figures = gateway_routes_figures, .user = &self->routes};
-    TROUPE_TRY(gateway_pool_open(&web, &self->pool));
+    TROUPE_TRY(gateway_pool_open(&web, GATEWAY_WORKERS, &self->pool));
+    TROUPE_TRY(gateway_pool_open(&web, 1, &self->submits));
     TROUPE_TRY(start_http(how, self));
     return say_where(how, self);
 }
@@ -250,6 +251,7 @@ static void end(gateway *self, int signals)
     while (self->under_way > 0 && trp_clock_ms() < until_ms)
         turn(self, signals, until_ms);
     bool hangs = !gateway_pool_close(&self->pool, REPLY_MS);
+    hangs = !gateway_pool_close(&self->submits, REPLY_MS) || hangs;
     gateway_routes_close(&self->routes);
     until_ms = trp_clock_ms() + REPLY_MS;
     do
@@ -260,8 +262,8 @@ static void end(gateway *self, int signals)
         return;
     }
     // The process may stay as long as its thread waits in the kernel: the next gateway needs not.
-    fprintf(stderr, "troupe-server gateway: a disk or the train server hangs: requests that wait "
-                    "for it are not answered\n");
+    fprintf(stderr, "troupe-server gateway: a disk, the train server or a stored program hangs: "
+                    "requests that wait for it are not answered\n");
     trp_http_server_leave(self->http);
     (void)close(self->lock);
     _exit(PROGRAM_DONE);

@@ -26,7 +26,7 @@ enum {
     GATEWAY_DEADLINE_MORE_MS = 5000, // Beyond both it is not waited for.
     GATEWAY_LOGIN_MAX = 1024,        // Bytes of a body.
     GATEWAY_WORKERS = 2,
-    GATEWAY_WAITING_MAX = 64, // Requests for them.
+    GATEWAY_WAITING_MAX = 64, // Requests for them; and for the one that submits jobs.
 };
 
 // ---- gateway_tokens.c: who may do what
@@ -127,7 +127,8 @@ typedef struct gateway_work {
 } gateway_work;
 
 typedef struct gateway_pool gateway_pool;
-troupe_status gateway_pool_open(const trp_web_options *how, gateway_pool **pool);
+// At most so many threads: GATEWAY_WORKERS.
+troupe_status gateway_pool_open(const trp_web_options *how, size_t threads, gateway_pool **pool);
 // What waits is done first. False: a thread was not done after so long (a disk hangs): nothing is
 // freed, and what it has is not answered. Harmless on NULL.
 bool gateway_pool_close(gateway_pool **pool, int wait_ms);
@@ -142,6 +143,7 @@ typedef struct gateway {
     gateway_tokens tokens;
     gateway_routes routes;
     gateway_pool *pool;
+    gateway_pool *submits; // For what waits for other programs.
     trp_http_server *http;
     bool encrypted, ending;
     size_t under_way; // Exchanges.

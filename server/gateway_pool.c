@@ -21,6 +21,7 @@ struct gateway_pool {
     gateway_work *first, **last;
     size_t waiting, idle, running; // Threads that idle, and all.
     bool ends;
+    size_t count;
     worker workers[GATEWAY_WORKERS];
 };
 
@@ -54,7 +55,7 @@ static void *work(void *user)
     return NULL;
 }
 
-troupe_status gateway_pool_open(const trp_web_options *how, gateway_pool **pool)
+troupe_status gateway_pool_open(const trp_web_options *how, size_t threads, gateway_pool **pool)
 {
     pthread_condattr_t monotonic;
     gateway_pool *made = (gateway_pool *)trp_alloc(sizeof *made);
@@ -67,7 +68,8 @@ troupe_status gateway_pool_open(const trp_web_options *how, gateway_pool **pool)
     (void)pthread_cond_init(&made->changed, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
     *pool = made;
-    for (size_t i = 0; i < GATEWAY_WORKERS; i++) {
+    made->count = threads;
+    for (size_t i = 0; i < threads; i++) {
         made->workers[i].pool = made;
         troupe_status status = trp_web_open(how, &made->workers[i].web);
         if (status != TROUPE_OK) {
@@ -111,7 +113,7 @@ bool gateway_pool_close(gateway_pool **pool, int wait_ms)
     *pool = NULL;
     if (!end_threads(it, wait_ms))
         return false;
-    for (size_t i = 0; i < GATEWAY_WORKERS; i++) {
+    for (size_t i = 0; i < it->count; i++) {
         if (it->workers[i].started)
             (void)pthread_join(it->workers[i].thread, NULL);
         trp_web_close(it->workers[i].web);
@@ -125,7 +127,7 @@ bool gateway_pool_close(gateway_pool **pool, int wait_ms)
 // They are started when they are first needed. Under the lock.
 static troupe_status start_one(gateway_pool *pool)
 {
-    for (size_t i = 0; i < GATEWAY_WORKERS; i++) {
+    for (size_t i = 0; i < pool->count; i++) {
         worker *it = &pool->workers[i];
         if (it->started)
             continue;

@@ -323,9 +323,10 @@ static enum MHD_Result ask_pool(exchange *it)
                                          .body_size = http->size,
                                          .admin = it->admin};
     it->handed = true;
-    trp_http_suspend(http);         // First: the answer may be quick.
-    bool ends = self->pool == NULL; // This one's body came while the gateway ends.
-    if (!ends && gateway_pool_give(self->pool, &it->work) == TROUPE_OK)
+    gateway_pool *pool = trp_web_submits(&it->work.request) ? self->submits : self->pool;
+    trp_http_suspend(http);   // First: the answer may be quick.
+    bool ends = pool == NULL; // This one's body came while the gateway ends.
+    if (!ends && gateway_pool_give(pool, &it->work) == TROUPE_OK)
         return MHD_YES;
     http->code = ends ? trp_http_no(http, MHD_HTTP_SERVICE_UNAVAILABLE, TROUPE_STOPPED,
                                     "the gateway ends: nothing was computed")

@@ -57,6 +57,8 @@ void trp_web_close(trp_web *web);
 // Whether the path is that of a file of the dashboard.
 bool trp_web_has_page(const char *path);
 
+// Whether the answer waits for another program, which may hang.
+bool trp_web_submits(const trp_web_request *request);
 // Answers a request: always, a failure by {"error": {"status", "text"}}. *reply is filled in anew.
 // Of one thread at a time: it reads files, at most some MiB a request, and asks the server by its
 // socket, so it may take a while where the disk or the server does.

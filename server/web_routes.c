@@ -280,6 +280,11 @@ static troupe_status take_query(web_call *call, const web_route *route, const ch
     return TROUPE_OK;
 }
 
+bool trp_web_submits(const trp_web_request *request)
+{
+    return strcmp(request->method, "POST") == 0 && strcmp(request->path, API "/jobs") == 0;
+}
+
 const web_route *web_route_of(web_call *call, int *status)
 {
     const trp_web_request *request = call->request;

@@ -118,6 +118,18 @@ static void must(troupe_status status, const char *what)
     exit(1);
 }
 
+// Says that it waits by a file beside that one.
+static void wait_while_it_is_there(const char *path)
+{
+    char said[4096];
+    if (!path || access(path, F_OK) != 0)
+        return;
+    (void)snprintf(said, sizeof said, "%s.waits", path);
+    close(open(said, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    while (access(path, F_OK) == 0)
+        usleep(1000);
+}
+
 // stored_program push STORAGE: slope@1 with the program, bare@1 without it.
 int main(int argc, char **argv)
 {
@@ -132,6 +144,9 @@ int main(int argc, char **argv)
     const char *alone = getenv("STORED_ALONE");
     if (alone && access(alone, F_OK) == 0)
         setenv("TROUPE_SERVER", "none", 1);
+    if (getenv("STORED_CLOSES"))
+        closefrom(3);
+    wait_while_it_is_there(getenv("STORED_WAITS"));
     must(troupe_start(argc, argv), "start");
     if (argc < 3)
         return 2;
