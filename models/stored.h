@@ -8,7 +8,11 @@
 #include <train/option_table.h>
 
 #define TRP_STORED_PROGRAM "program" // In the folder of a version.
-enum { TRP_STORED_START_MS = 30000 };
+// Until its main has come to troupe_start; and until it has done then what it was asked for: it may
+// wait for the train server.
+enum { TRP_STORED_START_MS = 30000, TRP_STORED_DO_MS = 90000 };
+// Of requests. 2: what is asked says first that it has begun.
+enum { TRP_STORED_VERSION = 2 };
 
 // ---- said
 
@@ -18,7 +22,8 @@ TROUPE_STRUCT(trp_stored_request, (int, version), (troupe_text, action),
               (troupe_text, arguments)); // JSON, of the action.
 TROUPE_STRUCT(trp_stored_answer, (int, status), (troupe_text, text), (int64_t, job),
               (troupe_text, path), (int64_t, journal), // Of a run, or a socket.
-              (troupe_text, url), (troupe_text, token));
+              (troupe_text, url), (troupe_text, token),
+              (bool, begun)); // It has come to troupe_start, and answers later. Since version 2.
 
 // Of the action "submit".
 TROUPE_STRUCT(trp_stored_submission, (troupe_text, config), (troupe_text, data),
@@ -53,7 +58,7 @@ typedef struct trp_stored_of {
 
 // Starts the program and has it do what is asked. On TROUPE_OK it may still run: trp_child_end, or
 // trp_child_open. What it answers, a failure too, is returned with its text. TROUPE_IO: it has
-// ended without an answer; TROUPE_TIMED_OUT.
+// ended without an answer; TROUPE_TIMED_OUT. Then the train server may have taken a job.
 troupe_status trp_stored_ask(const trp_stored_of *of, const trp_stored_request *request,
                              trp_arena *arena, trp_stored_answer *answer,
                              trp_child_process *process);

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { REQUEST_VERSION = 1, SOCKET = 3 };
+enum { SOCKET = 3 };
 
 // ---- the version
 
@@ -158,34 +158,70 @@ static troupe_status run(const trp_stored_of *of, trp_child_process *process)
                           it.program.text);
 }
 
+// What a job may have come to that was not answered for.
+static const char *perhaps(const trp_stored_of *of, bool begun)
+{
+    return begun && of->server
+               ? "; the train server may have taken its job, as one with a .key that is submitted "
+                 "again would show"
+               : "";
+}
+
+static troupe_status say_late(const trp_stored_of *of, bool begun)
+{
+    if (begun)
+        return troupe_fail(TROUPE_TIMED_OUT,
+                           "the program of %s has not done in %d s what it was asked for%s",
+                           of->ref, TRP_STORED_DO_MS / 1000, perhaps(of, begun));
+    return troupe_fail(TROUPE_TIMED_OUT,
+                       "the program of %s has not reached troupe_start in %d s: expected that its "
+                       "main does, as when it was pushed",
+                       of->ref, TRP_STORED_START_MS / 1000);
+}
+
+// Waits for its end; false: it had none of its own.
+static bool reap(pid_t pid, int *code)
+{
+    enum { TRIES = 200, PAUSE_MS = 5 };
+    pid_t ended;
+    *code = 0;
+    for (int i = 0; (ended = waitpid(pid, code, WNOHANG)) == 0 && i < TRIES; i++)
+        (void)poll(NULL, 0, PAUSE_MS);
+    if (ended != 0)
+        return true;
+    (void)kill(pid, SIGKILL);
+    while (waitpid(pid, code, 0) < 0 && errno == EINTR)
+        ;
+    return false;
+}
+
 // It said nothing: how it ended.
-static troupe_status say_why(const trp_stored_of *of, const trp_child_process *process,
+static troupe_status say_why(const trp_stored_of *of, const trp_child_process *process, bool begun,
                              troupe_status status)
 {
-    int code = 0;
+    int code;
     if (status == TROUPE_TIMED_OUT) {
         trp_child_end(process);
-        return troupe_fail(status,
-                           "the program of %s has not done in %d s what it was asked for: expected "
-                           "that its main reaches troupe_start, as when it was pushed",
-                           of->ref, TRP_STORED_START_MS / 1000);
+        return say_late(of, begun);
     }
     if (status != TROUPE_PEER_LOST) {
         trp_child_end(process);
         return trp_error_prefix("the program of %s", of->ref);
     }
     close(process->fd);
-    (void)kill(process->pid, SIGKILL); // It is ending, if it has not.
-    while (waitpid(process->pid, &code, 0) < 0 && errno == EINTR)
-        ;
-    if (WIFEXITED(code))
-        return troupe_fail(
-            TROUPE_IO,
-            "the program of %s has ended with status %d before it answered: expected "
-            "that its main reaches troupe_start, as when it was pushed",
-            of->ref, WEXITSTATUS(code));
-    return troupe_fail(TROUPE_IO, "the program of %s has died by signal %d before it answered",
-                       of->ref, WTERMSIG(code));
+    if (!reap(process->pid, &code))
+        return troupe_fail(TROUPE_IO,
+                           "the program of %s has closed the socket that it is asked by "
+                           "(descriptor %d): expected that its main closes what it has opened%s",
+                           of->ref, SOCKET, perhaps(of, begun));
+    if (WIFSIGNALED(code))
+        return troupe_fail(TROUPE_IO,
+                           "the program of %s has died by signal %d before it answered%s", of->ref,
+                           WTERMSIG(code), perhaps(of, begun));
+    return troupe_fail(TROUPE_IO,
+                       "the program of %s has ended with status %d before it answered: expected "
+                       "that its main reaches troupe_start, as when it was pushed%s",
+                       of->ref, WEXITSTATUS(code), perhaps(of, begun));
 }
 
 troupe_status trp_stored_ask(const trp_stored_of *of, const trp_stored_request *request,
@@ -193,15 +229,21 @@ troupe_status trp_stored_ask(const trp_stored_of *of, const trp_stored_request *
                              trp_child_process *process)
 {
     trp_stored_request said = *request;
-    said.version = REQUEST_VERSION;
+    said.version = TRP_STORED_VERSION;
     TROUPE_TRY(run(of, process));
     *answer = (trp_stored_answer){0};
     troupe_status status = trp_packet_send(process->fd, &troupe_type_trp_stored_request, &said);
     if (status == TROUPE_OK)
         status = trp_packet_receive(process->fd, TRP_STORED_START_MS,
                                     &troupe_type_trp_stored_answer, arena, answer);
+    bool begun = status == TROUPE_OK && answer->begun; // An earlier library does not say so.
+    if (begun) {
+        *answer = (trp_stored_answer){0};
+        status = trp_packet_receive(process->fd, TRP_STORED_DO_MS, &troupe_type_trp_stored_answer,
+                                    arena, answer);
+    }
     if (status != TROUPE_OK)
-        return say_why(of, process, status);
+        return say_why(of, process, begun, status);
     if (answer->status == TROUPE_OK)
         return TROUPE_OK;
     trp_child_end(process);

@@ -91,6 +91,15 @@ static troupe_status act(trp_arena *arena, trp_stored_answer *answer)
     trp_stored_request request = {0};
     TROUPE_TRY(
         trp_packet_receive(mode.fd, REQUEST_MS, &troupe_type_trp_stored_request, arena, &request));
+    if (request.version > TRP_STORED_VERSION)
+        return troupe_fail(TROUPE_VERSION,
+                           "the library of the stored program is asked in version %d, expected at "
+                           "most %d: push it again with a program of the present library",
+                           request.version, TRP_STORED_VERSION);
+    // Not what nobody waits for any more.
+    if (request.version >= 2)
+        TROUPE_TRY(trp_packet_send(mode.fd, &troupe_type_trp_stored_answer,
+                                   &(trp_stored_answer){.begun = true}));
     for (size_t i = 0; request.action && i < action_count; i++)
         if (strcmp(actions[i].name, request.action) == 0)
             return actions[i].does(mode.fd, &request, arena, answer);

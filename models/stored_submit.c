@@ -1,6 +1,7 @@
 // stored_submit.c: submitting a training of a version whose code is another program's.
 #include <models/stored.h>
 
+#include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
@@ -105,7 +106,10 @@ static troupe_status submit(troupe_job *handle, const trp_stored_version *versio
     TROUPE_TRY(trp_stored_submit(version, submission, &handle->arena, &answer, &process));
     if (answer.job > 0) {
         trp_child_end(&process);
-        return trp_detached_attach(handle, version->of.server, answer.job, follower);
+        if (trp_detached_attach(handle, version->of.server, answer.job, follower) == TROUPE_OK)
+            return TROUPE_OK;
+        return trp_error_prefix("job %" PRId64 " of %s was submitted, and cannot be followed now",
+                                answer.job, version->of.ref);
     }
     if (!answer.path) {
         trp_child_end(&process);

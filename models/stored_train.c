@@ -3,7 +3,9 @@
 
 #include <models/model.h>
 #include <runtime/base/error.h>
+#include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/folder.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +13,7 @@
 #include <train/detached.h>
 #include <train/handle.h>
 #include <train/registry.h>
+#include <train/storage.h>
 
 // ---- the config
 
@@ -132,14 +135,21 @@ troupe_status trp_stored_data(const trp_stored_request *request, const char *jso
 // ---- submitting
 
 // Where the journal ends of a run that goes on.
-static int64_t journal_of(const troupe_train_options *options)
+static int64_t journal_of(const troupe_train_options *options, const troupe_trainer *trainer)
 {
     trp_path path;
     struct stat about;
-    if (options->open == TROUPE_OPEN_NEW || !options->name || !options->storage ||
-        trp_path_make(&path, "%s/%s/journal.jsonl", options->storage, options->name) != TROUPE_OK)
-        return 0;
-    return stat(path.text, &about) == 0 ? about.st_size : 0;
+    int64_t size = 0;
+    char *run = NULL;
+    const char *storage = options->storage ? trp_storage_local(options->storage) : NULL;
+    const char *name = options->name ? options->name : trainer->name;
+    if (options->open != TROUPE_OPEN_NEW &&
+        trp_folder_named(storage, name, false, &run) == TROUPE_OK &&
+        trp_path_make(&path, "%s/journal.jsonl", run) == TROUPE_OK && stat(path.text, &about) == 0)
+        size = about.st_size;
+    trp_free(run);
+    trp_error_forget();
+    return size;
 }
 
 static troupe_status answer_detached(troupe_job *job, trp_stored_answer *answer)
@@ -175,7 +185,7 @@ static troupe_status submit(int fd, const trp_stored_request *request, trp_arena
     options.data = data;
     if (asked.from_version)
         options.from = request->folder;
-    answer->journal = journal_of(&options);
+    answer->journal = journal_of(&options, model->trainer);
     TROUPE_TRY(troupe_submit_as(model->trainer, config, NULL, &job, &options));
     answer->path = troupe_job_path(job);
     if (troupe_job_number(job) > 0) {

@@ -15,7 +15,9 @@
 // lists those that there are; or a member that the config lacks, the text lists its members;
 // TROUPE_WRONG_TYPE, TROUPE_MALFORMED: the JSON; TROUPE_UNSUPPORTED: the version has no program;
 // TROUPE_CORRUPT: its program is damaged; TROUPE_INVALID: others may change it, or the repository;
-// TROUPE_IO, TROUPE_TIMED_OUT: it ends before its troupe_start, or does not come there in 30 s.
+// TROUPE_IO, TROUPE_TIMED_OUT: it ends before its troupe_start, or does not come there in 30 s; or
+// it ends or hangs later, and the text says that a train server may have taken the job, as one with
+// a .key that is submitted again would show; TROUPE_VERSION: its library is too old to be asked.
 #ifndef TROUPE_STORED_H
 #define TROUPE_STORED_H
 

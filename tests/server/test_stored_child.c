@@ -1,11 +1,15 @@
-// test_stored_child.c: a job that a stored program runs itself, below who asks: what is asked of it
-// by several threads, and a handle that is closed where its own follower is called.
+// test_stored_child.c: a job that a stored program runs itself, below who asks: how it is asked
+// for, what several threads ask of it, and a handle that is closed where its own follower is
+// called.
 // timeout: 120
 // cost: 10
 #include "pushed.h"
 
+#include <models/stored.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 
 static const char slow[] = "{\"step_us\": 2000, \"fitting\": {\"epochs\": 100000}}";
 
@@ -134,11 +138,103 @@ static void test_a_follower_that_closes_its_job_stops_it(void **state)
     free(text), free(end);
 }
 
+// ---- a run that goes on
+
+static void count_report(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    (void)job, (void)event;
+    atomic_fetch_add((atomic_int *)user, 1);
+}
+
+// A follower is told what is new, wherever the run is.
+static void test_what_was_told_is_not_told_again(void **state)
+{
+    (void)state;
+    static const char *const storages[] = {NULL, "~/of_home"};
+    for (int i = 0; i < 2; i++) {
+        atomic_int told = 0;
+        troupe_follower follower = {.size = sizeof follower, .report = count_report, .user = &told};
+        for (int again = 0; again < 2; again++) {
+            troupe_train_options options = {.size = sizeof options,
+                                            .storage = storages[i],
+                                            .console = TROUPE_CONSOLE_OFF,
+                                            .open = again ? TROUPE_OPEN_RESUME : TROUPE_OPEN_NEW};
+            troupe_job *job;
+            troupe_result *result;
+            troupe_must(troupe_submit_stored("slope", NULL, &follower, &job, .train = &options));
+            troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
+            assert_string_equal(troupe_result_error(result), "");
+            troupe_result_free(&result);
+            troupe_job_close(&job);
+            assert_int_equal(told, 3);
+        }
+    }
+}
+
+// ---- asking
+
+static void test_a_main_that_closes_the_socket_is_said_to(void **state)
+{
+    (void)state;
+    troupe_job *job = NULL;
+    setenv("STORED_CLOSES", "1", 1);
+    troupe_status status = troupe_submit_stored("slope", NULL, NULL, &job);
+    unsetenv("STORED_CLOSES");
+    said(status, TROUPE_IO, "the program of slope@1 has closed the socket that it is asked by");
+}
+
+// What the program answers to a request as other libraries may send it.
+static void ask_program(const char *request, int count, trp_stored_answer *answers,
+                        trp_arena *arena)
+{
+    char *program = support_path(models, "slope/000001/program"), asker[40];
+    int ends[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+    (void)snprintf(asker, sizeof asker, "%d:9", (int)getpid());
+    setenv("TROUPE_STORED", asker, 1);
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)dup2(ends[1], 9);
+        (void)execl(program, program, (char *)NULL);
+        _exit(127);
+    }
+    unsetenv("TROUPE_STORED");
+    close(ends[1]);
+    assert_int_equal(send(ends[0], request, strlen(request), 0), strlen(request));
+    for (int i = 0; i < count; i++)
+        troupe_must(trp_packet_receive(ends[0], SUPPORT_SOON_MS, &troupe_type_trp_stored_answer,
+                                       arena, &answers[i]));
+    close(ends[0]);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    free(program);
+}
+
+static void test_a_request_of_a_later_library_is_refused(void **state)
+{
+    (void)state;
+    trp_arena arena = {0};
+    trp_stored_answer answers[2] = {0};
+    ask_program("{\"version\": 99, \"action\": \"check\"}", 1, answers, &arena);
+    assert_int_equal(answers[0].status, TROUPE_VERSION);
+    assert_non_null(strstr(answers[0].text, "is asked in version 99, expected at most 2"));
+    // An earlier one knows the answer alone; to the present one it says before that it is there.
+    ask_program("{\"version\": 1, \"action\": \"odd\"}", 1, answers, &arena);
+    assert_false(answers[0].begun);
+    assert_int_equal(answers[0].status, TROUPE_UNSUPPORTED);
+    ask_program("{\"version\": 2, \"action\": \"odd\"}", 2, answers, &arena);
+    assert_true(answers[0].begun);
+    assert_int_equal(answers[1].status, TROUPE_UNSUPPORTED);
+    trp_arena_clear(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_wish_that_is_refused_is_said_to_be),
         cmocka_unit_test(test_a_follower_that_closes_its_job_stops_it),
+        cmocka_unit_test(test_what_was_told_is_not_told_again),
+        cmocka_unit_test(test_a_main_that_closes_the_socket_is_said_to),
+        cmocka_unit_test(test_a_request_of_a_later_library_is_refused),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
