@@ -17,18 +17,30 @@
 
 static const char file_name[] = "trials.jsonl";
 
-static bool write_all(int fd, const trp_buffer *line)
+// How much of it was written.
+static size_t write_all(int fd, const trp_buffer *text)
 {
     size_t done = 0;
-    while (done < line->size) {
-        ssize_t wrote = write(fd, line->data + done, line->size - done);
+    while (done < text->size) {
+        ssize_t wrote = write(fd, text->data + done, text->size - done);
         if (wrote < 0 && errno == EINTR)
             continue;
         if (wrote <= 0)
-            return false;
+            break;
         done += (size_t)wrote;
     }
-    return true;
+    return done;
+}
+
+// A line of which the disk took a part stays alone: the next one begins on a line of its own.
+static bool write_line(trp_journal *journal, const trp_buffer *line)
+{
+    const trp_buffer ends = {.data = (unsigned char[]){'\n'}, .size = 1};
+    if (journal->torn && write_all(journal->fd, &ends) == 0)
+        return false;
+    size_t wrote = write_all(journal->fd, line);
+    journal->torn = wrote > 0 && wrote < line->size;
+    return wrote == line->size;
 }
 
 // Writes the line and frees it.
@@ -37,7 +49,7 @@ static void append(trp_journal *journal, trp_buffer *line)
     trp_buffer_append(line, "}\n", 2);
     if (line->failed)
         errno = ENOMEM;
-    if ((line->failed || !write_all(journal->fd, line)) && !journal->warned) {
+    if ((line->failed || !write_line(journal, line)) && !journal->warned) {
         trp_log(TRP_WARN, "%s of a sweep is not complete: %s", file_name, strerror(errno));
         journal->warned = true;
     }
@@ -141,7 +153,7 @@ static void write_params(trp_journal *journal, const trp_buffer *config, const c
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s/params.json", folder);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
-    bool written = fd >= 0 && write_all(fd, config);
+    bool written = fd >= 0 && write_all(fd, config) == config->size;
     if (fd >= 0 && close(fd) != 0)
         written = false;
     if (!written && !journal->warned) {

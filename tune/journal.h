@@ -12,6 +12,7 @@
 typedef struct trp_journal {
     int fd; // -1: not open.
     bool warned;
+    bool torn; // The last line was written in part.
 } trp_journal;
 
 // Makes trials.jsonl in the sweep's folder; its first line says what the sweep is. Only this

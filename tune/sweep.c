@@ -645,6 +645,7 @@ static troupe_status open_again(running *run, const char *storage)
     troupe_sweep *sweep = run->sweep;
     bool make = sweep->how.open == TROUPE_OPEN_RESUME_OR_NEW;
     TROUPE_TRY(trp_folder_named(storage, sweep->how.name, make, &sweep->folder));
+    run->begun = true; // There may be an earlier life's files in it.
     TROUPE_TRY(make_trials(sweep));
     troupe_status status = trp_journal_open_again(&run->journal, sweep, &run->past);
     run->begun = status != TROUPE_OK || run->past.size > 0; // The folder is not this one's.
@@ -686,25 +687,32 @@ static troupe_status prepare(running *run, const troupe_param *params, size_t co
     return trp_journal_open(&run->journal, sweep);
 }
 
-// Ends what still runs, after a failure of the sweep itself.
+// Ends what still runs, after a failure of the sweep itself. Jobs of a train server go on, as after
+// the end of this program: the sweep may be opened again.
 static void abandon(running *run)
 {
     troupe_sweep *sweep = run->sweep;
-    for (int i = 0; i < sweep->count; i++) {
+    const trp_sweep_port *port = sweep->port;
+    bool here = sweep->how.server == TROUPE_SERVER_NONE;
+    for (int i = 0; here && i < sweep->count; i++) {
         if (sweep->trials[i].job != NULL)
-            sweep->port->stop(sweep->trials[i].job);
+            port->stop(sweep->trials[i].job);
     }
     for (int i = 0; i < sweep->count; i++) {
-        if (sweep->trials[i].job != NULL)
-            trp_events_let_go(&run->events, &run->slots[i].dealt);
-        if (sweep->trials[i].job != NULL)
-            sweep->port->close(&sweep->trials[i].job);
-        sweep->trials[i].job = NULL;
+        trp_trial *trial = &sweep->trials[i];
+        if (trial->job == NULL)
+            continue;
+        trp_events_let_go(&run->events, &run->slots[i].dealt);
+        if (here)
+            port->close(&trial->job);
+        else
+            port->leave(&trial->job);
+        trial->job = NULL;
     }
-    if (!run->begun && sweep->folder != NULL) { // No trial has left anything in the folder.
+    if (!run->begun && sweep->folder != NULL) // No trial has left anything in the folder.
         trp_journal_remove(sweep->folder);
-        rmdir(sweep->folder);
-    }
+    if (sweep->folder != NULL)
+        rmdir(sweep->folder); // One with something in it stays.
 }
 
 static troupe_status verdict(const troupe_sweep *sweep)

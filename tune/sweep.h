@@ -28,6 +28,7 @@ typedef struct trp_sweep_port {
     int (*pid)(troupe_job *job); // Of rank 0, now or last; 0: there was none yet.
     const char *(*path)(const troupe_job *job);
     void (*close)(troupe_job **job);
+    void (*leave)(troupe_job **job); // One of a train server, which goes on.
     troupe_status (*result_status)(const troupe_result *result);
     const char *(*result_error)(const troupe_result *result);
     bool (*result_stopped)(const troupe_result *result);

@@ -1,4 +1,5 @@
 // tune.c: troupe_tune over the real Train.
+#include <runtime/base/log.h>
 #include <runtime/base/require.h>
 #include <runtime/shm/process_table.h>
 #include <train/handle.h>
@@ -16,6 +17,11 @@ static void job_status(troupe_job *job, troupe_job_status *status)
     troupe_job_status_get(job, status);
 }
 
+static void leave(troupe_job **job)
+{
+    trp_assert(troupe_job_leave(job) == TROUPE_OK);
+}
+
 const trp_sweep_port trp_sweep_train = {
     .cpus = cpus_of_process,
     .submit = troupe_submit_as,
@@ -26,6 +32,7 @@ const trp_sweep_port trp_sweep_train = {
     .pid = trp_handle_pid,
     .path = troupe_job_path,
     .close = troupe_job_close,
+    .leave = leave,
     .result_status = troupe_result_status,
     .result_error = troupe_result_error,
     .result_stopped = troupe_result_stopped,
