@@ -118,14 +118,16 @@ static void must(troupe_status status, const char *what)
     exit(1);
 }
 
-// Says that it waits by a file beside that one.
+// Says that it waits, and who it is, by a file beside that one.
 static void wait_while_it_is_there(const char *path)
 {
     char said[4096];
     if (!path || access(path, F_OK) != 0)
         return;
     (void)snprintf(said, sizeof said, "%s.waits", path);
-    close(open(said, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    FILE *file = fopen(said, "we");
+    if (!file || fprintf(file, "%d\n", (int)getpid()) < 0 || fclose(file) != 0)
+        abort();
     while (access(path, F_OK) == 0)
         usleep(1000);
 }

@@ -7,6 +7,7 @@
 
 #include <models/stored.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -123,7 +124,7 @@ static bool is_there(void *path)
 static void test_a_follower_that_closes_its_job_stops_it(void **state)
 {
     (void)state;
-    closer own = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    static closer own = {.lock = PTHREAD_MUTEX_INITIALIZER}; // Its last user is the follower.
     troupe_follower follower = {.size = sizeof follower, .report = close_it, .user = &own};
     char *end = support_path(storage, "closed/end");
     troupe_job *job = submit("closed", &follower);
@@ -183,6 +184,45 @@ static void test_a_main_that_closes_the_socket_is_said_to(void **state)
     said(status, TROUPE_IO, "the program of slope@1 has closed the socket that it is asked by");
 }
 
+static bool has_line(void *path)
+{
+    char *text = support_exists(path) ? support_read_file(path) : NULL;
+    bool has = text && strchr(text, '\n');
+    free(text);
+    return has;
+}
+
+static bool is_gone(void *pid)
+{
+    return !support_process_lives(*(pid_t *)pid);
+}
+
+static void test_what_nobody_waits_for_is_not_done(void **state)
+{
+    (void)state;
+    char *waits = support_path(top, "waits"), *who = support_path(top, "waits.waits");
+    char *run = support_path(storage, "unasked");
+    support_write_file(waits, "", 0);
+    setenv("STORED_WAITS", waits, 1);
+    pid_t client = fork();
+    if (client == 0) {
+        (void)execl(support_setting("TROUPE_TOOL"), "troupe", "train", "--quiet", "--model",
+                    "slope", "--name", "unasked", "--storage", storage, (char *)NULL);
+        _exit(127);
+    }
+    unsetenv("STORED_WAITS");
+    assert_true(support_wait_until(has_line, who, SUPPORT_SOON_MS));
+    char *text = support_read_file(who);
+    pid_t program = (pid_t)strtol(text, NULL, 10);
+    assert_true(support_process_lives(program));
+    assert_int_equal(kill(client, SIGKILL), 0);
+    assert_int_equal(waitpid(client, NULL, 0), client);
+    assert_int_equal(unlink(waits), 0);
+    assert_true(support_wait_until(is_gone, &program, SUPPORT_SOON_MS));
+    assert_false(support_exists(run));
+    free(text), free(run), free(who), free(waits);
+}
+
 // What the program answers to a request as other libraries may send it.
 static void ask_program(const char *request, int count, trp_stored_answer *answers,
                         trp_arena *arena)
@@ -234,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_a_follower_that_closes_its_job_stops_it),
         cmocka_unit_test(test_what_was_told_is_not_told_again),
         cmocka_unit_test(test_a_main_that_closes_the_socket_is_said_to),
+        cmocka_unit_test(test_what_nobody_waits_for_is_not_done),
         cmocka_unit_test(test_a_request_of_a_later_library_is_refused),
     };
     return cmocka_run_group_tests(tests, start, stop);
