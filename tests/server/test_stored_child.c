@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 static const char slow[] = "{\"step_us\": 2000, \"fitting\": {\"epochs\": 100000}}";
@@ -223,6 +224,43 @@ static void test_what_nobody_waits_for_is_not_done(void **state)
     free(text), free(run), free(who), free(waits);
 }
 
+// This program as a stored one that dies once it has begun.
+static int die_begun(void)
+{
+    enum { SOCKET = 3 };
+    static const char begun[] = "{\"begun\": true}";
+    if (send(SOCKET, begun, strlen(begun), 0) != (ssize_t)strlen(begun))
+        return 1;
+    return raise(SIGKILL);
+}
+
+static void test_a_job_that_is_not_answered_for_may_be_there(void **state)
+{
+    (void)state;
+    trp_arena arena = {0};
+    const char *arguments[] = {"program", "die"};
+    char *folder = support_path(top, "dies"), *program = support_path(top, "dies/program");
+    const trp_push_program record = {.arguments = {arguments, 2}};
+    const trp_stored_request request = {.action = "submit"};
+    trp_stored_of of = {.ref = "dies@1", .folder = folder, .record = &record};
+    trp_stored_answer answer;
+    trp_child_process process;
+    char self[4096];
+    ssize_t size = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(size > 0);
+    self[size] = '\0';
+    assert_int_equal(mkdir(folder, 0700), 0);
+    assert_int_equal(symlink(self, program), 0);
+    said(trp_stored_ask(&of, &request, &arena, &answer, &process), TROUPE_IO,
+         "the program of dies@1 has died by signal 9 before it answered");
+    assert_null(strstr(troupe_last_error()->text, "may have taken"));
+    of.server = state_folder;
+    said(trp_stored_ask(&of, &request, &arena, &answer, &process), TROUPE_IO,
+         "has died by signal 9 before it answered; the train server may have taken its job");
+    trp_arena_clear(&arena);
+    free(folder), free(program);
+}
+
 // What the program answers to a request as other libraries may send it.
 static void ask_program(const char *request, int count, trp_stored_answer *answers,
                         trp_arena *arena)
@@ -267,14 +305,17 @@ static void test_a_request_of_a_later_library_is_refused(void **state)
     trp_arena_clear(&arena);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "die") == 0)
+        return die_begun();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_wish_that_is_refused_is_said_to_be),
         cmocka_unit_test(test_a_follower_that_closes_its_job_stops_it),
         cmocka_unit_test(test_what_was_told_is_not_told_again),
         cmocka_unit_test(test_a_main_that_closes_the_socket_is_said_to),
         cmocka_unit_test(test_what_nobody_waits_for_is_not_done),
+        cmocka_unit_test(test_a_job_that_is_not_answered_for_may_be_there),
         cmocka_unit_test(test_a_request_of_a_later_library_is_refused),
     };
     return cmocka_run_group_tests(tests, start, stop);
