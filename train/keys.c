@@ -93,18 +93,22 @@ static troupe_status find_here(const char *key, troupe_job **job)
     return TROUPE_OK;
 }
 
-static troupe_status find_there(const char *key, const troupe_follower *follower, troupe_job **job)
+static troupe_status find_there(const char *key, const troupe_follower *follower,
+                                const troupe_gate *gate, troupe_job **job)
 {
     troupe_job *made = trp_handle_create();
     if (made == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a handle on the job '%s'", key);
-    troupe_status status = trp_detached_find(made, key, follower);
+    troupe_status status = trp_gate_make(made, gate, &made->gate);
+    if (status == TROUPE_OK)
+        status = trp_detached_find(made, key, follower);
     if (status == TROUPE_OK) {
         *job = made;
         return status;
     }
     trp_followers_abandon(&made->followers);
     trp_followers_end(&made->followers);
+    trp_gate_end(made->gate);
     trp_handle_release(made);
     if (status == TROUPE_NOT_FOUND)
         status = troupe_fail(status,
@@ -112,6 +116,19 @@ static troupe_status find_there(const char *key, const troupe_follower *follower
                              "server (%s)",
                              key, troupe_last_error()->text);
     return status;
+}
+
+troupe_status trp_keys_find_there(const char *key, const troupe_follower *follower,
+                                  const troupe_gate *gate, troupe_job **job)
+{
+    trp_desk *desk; // Held meanwhile, so that this is the server that is asked.
+    troupe_status status = trp_detached_server(TROUPE_SERVER_AUTO, &desk);
+    if (status == TROUPE_NOT_FOUND) // The server, that is.
+        status = troupe_fail(TROUPE_UNSUPPORTED, "%s", troupe_last_error()->text);
+    TROUPE_TRY(status);
+    status = find_there(key, follower, gate, job);
+    trp_desk_release(&desk);
+    return trp_error_settled(status);
 }
 
 troupe_status troupe_job_follow(const char *key, const troupe_follower *follower, troupe_job **job)
@@ -122,7 +139,7 @@ troupe_status troupe_job_follow(const char *key, const troupe_follower *follower
     TROUPE_TRY(TRP_OPTIONS_TAKE("a follower", follows, follower));
     troupe_job *found;
     if (find_here(key, &found) != TROUPE_OK)
-        return trp_error_settled(find_there(key, &follows, job));
+        return trp_error_settled(find_there(key, &follows, NULL, job));
     troupe_status status = trp_followers_add(found, &follows);
     if (status == TROUPE_OK)
         *job = found;

@@ -94,6 +94,10 @@ static void write_first(trp_journal *journal, const troupe_sweep *sweep)
     trp_json_text(&line, sweep->scheduler);
     if (sweep->id[0] != '\0')
         trp_buffer_printf(&line, ", \"id\": \"%s\"", sweep->id);
+    if (sweep->server != NULL) {
+        trp_buffer_printf(&line, ", \"server\": ");
+        trp_json_text(&line, sweep->server);
+    }
     append(journal, &line);
 }
 

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <runtime/base/error.h>
-#include <runtime/codec/json.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,10 +10,17 @@
 
 TROUPE_STRUCT(first_line, (troupe_text, event), (troupe_text, trainer), (troupe_text, metric),
               (troupe_text, goal), (int, trials), (uint64_t, seed), (troupe_text, scheduler),
-              (troupe_text, id));
+              (troupe_text, id), (troupe_text, server));
 TROUPE_STRUCT(next_line, (troupe_text, event), (troupe_text, trial), (int, number),
               (double, elapsed_s), (troupe_text, state), (int, reports), (double, best),
               (troupe_text, error), (troupe_text, checkpoint));
+
+// An older version has put down no server.
+static bool has_other_server(const first_line *line, const troupe_sweep *sweep)
+{
+    return line->server != NULL && sweep->server != NULL &&
+           strcmp(line->server, sweep->server) != 0;
+}
 
 static bool differs(const char *one, const char *other)
 {
@@ -55,6 +61,11 @@ troupe_status trp_replay_check(const char *text, size_t size, troupe_sweep *swee
                              "the sweep in %s is not one of a train server: it has ended with its "
                              "program",
                              sweep->folder);
+    else if (has_other_server(&line, sweep))
+        status = troupe_fail(TROUPE_EXISTS,
+                             "the sweep in %s has its trials at the train server of %.300s: "
+                             "expected that one, and not the one of %.300s",
+                             sweep->folder, line.server, sweep->server);
     else
         strcpy(sweep->id, line.id);
     trp_arena_clear(&arena);
@@ -124,6 +135,8 @@ static bool read_line(trp_json value, const troupe_sweep *sweep, trp_arena *aren
                                          .elapsed_s = line.elapsed_s,
                                          .source = "",
                                          .checkpoint = line.checkpoint};
+    if (!trp_json_member(value, "config", &read->config))
+        read->config = (trp_json){0};
     return read_metrics(value, arena, &read->report) == TROUPE_OK;
 }
 

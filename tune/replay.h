@@ -3,6 +3,7 @@
 #define TRP_TUNE_REPLAY_H
 
 #include <runtime/base/arena.h>
+#include <runtime/codec/json.h>
 #include <tune/sweep.h>
 
 // What a trial is known to have done before.
@@ -14,6 +15,7 @@ typedef struct trp_replayed {
         TRP_REPLAYED_CHECKPOINT,
         TRP_REPLAYED_END
     } is;
+    trp_json config;            // Of a submission; empty: the line has none.
     troupe_report_event report; // Of a report; of a checkpoint and an end, its number.
     troupe_trial_state state;   // Of an end,
     const char *error;

@@ -13,6 +13,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/codec/json.h>
 #include <runtime/host/folder.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@
 #include <tune/sweep_facts.h>
 #include <unistd.h>
 
-enum { TRIALS_DEFAULT = 10, GATE_MS = 10000 };
+enum { TRIALS_DEFAULT = 10, GATE_MS = 10000, AGAIN_MS = 100, AGAIN_MOST_MS = 30000 };
 static const int64_t LOOK_NS = 1000000000;  // Between looks at jobs that say nothing.
 static const int64_t GRACE_NS = 2000000000; // For a trial that was asked to stop.
 
@@ -51,8 +52,10 @@ typedef struct running {
     trp_journal journal;
     trp_progress progress;
     slot *slots;
-    int next;        // Trial that is submitted next.
+    int next;        // None that waits is before it.
     int open;        // Jobs that have not ended.
+    int put_off;     // How often in a row a submission was,
+    int64_t then_ns; // and until when; 0: it was not.
     int64_t due_ns;  // The least of those of the trials; 0: none.
     bool begun;      // Some trial was submitted.
     bool lost;       // The runtime was, and with it all that ran and could run.
@@ -103,15 +106,89 @@ static bool depends_on_options(troupe_status status)
            status == TROUPE_UNSUPPORTED || status == TROUPE_TOO_LARGE || status == TROUPE_VERSION;
 }
 
-static troupe_status submit(running *run, int number)
+// Whether a train server may take the same at another moment. It may have taken it: the key shows.
+static bool is_of_the_moment(const troupe_sweep *sweep, troupe_status status)
 {
-    troupe_sweep *sweep = run->sweep;
+    return sweep->how.server == TROUPE_SERVER_AUTO &&
+           (status == TROUPE_TIMED_OUT || status == TROUPE_NO_SPACE || status == TROUPE_STOPPED ||
+            status == TROUPE_PEER_LOST);
+}
+
+// The trial waits, and with it all behind it.
+static void put_off(running *run, const trp_trial *trial)
+{
+    int64_t pause_ms = AGAIN_MS;
+    for (int i = 0; i < run->put_off && pause_ms < AGAIN_MOST_MS; i++)
+        pause_ms *= 2;
+    if (run->put_off++ == 0)
+        trp_log(TRP_WARN, "trial %s is submitted again until a train server takes it: %s",
+                trial->view.name, troupe_last_error()->text);
+    run->then_ns = trp_clock_ns() + (pause_ms < AGAIN_MOST_MS ? pause_ms : AGAIN_MOST_MS) * 1000000;
+}
+
+static troupe_status draw(running *run, int number)
+{
+    const troupe_sweep *sweep = run->sweep;
     trp_trial *trial = &sweep->trials[number];
+    if (trial->view.config != NULL)
+        return TROUPE_OK;
     void *config = trp_alloc(sweep->trainer->config->size);
     if (config == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of trial %d", number);
     trial->view.config = config;
     trp_assert(run->search->suggest(run->search, number, config));
+    return TROUPE_OK;
+}
+
+// What a job is given besides its config and options.
+typedef struct handed {
+    char key[80]; // Of a train server's job.
+    troupe_follower follower;
+    troupe_gate of_sweep;
+    const troupe_gate *gate; // That one or the user's; NULL: none.
+} handed;
+
+static void hand(running *run, int number, handed *to)
+{
+    const troupe_sweep *sweep = run->sweep;
+    const troupe_scheduler *scheduler = run->scheduler;
+    slot *of = &run->slots[number];
+    const troupe_gate *users = sweep->train.gate;
+    bool gated = sweep->port->has_gates && users == NULL && scheduler->report_count > 0;
+    *of = (slot){.port = sweep->port,
+                 .events = &run->events,
+                 .trial = number,
+                 .gated = gated,
+                 .saves = sweep->trainer->stages != NULL && sweep->trainer->stages->saves_when_due};
+    snprintf(to->key, sizeof to->key, "sweep-%s-%d", sweep->id, number);
+    to->follower = (troupe_follower){.size = sizeof to->follower,
+                                     .report = follow_report,
+                                     .state = follow_state,
+                                     .user = of,
+                                     .checkpoint = follow_checkpoint};
+    to->of_sweep = (troupe_gate){.size = sizeof to->of_sweep,
+                                 .timeout_ms = GATE_MS,
+                                 .decide = follow_gate,
+                                 .user = of,
+                                 .reports = scheduler->reports,
+                                 .report_count = scheduler->report_count};
+    to->gate = gated ? &to->of_sweep : users;
+}
+
+static void take_job(running *run, trp_trial *trial, troupe_job *job)
+{
+    trp_trial_submitted(trial, job);
+    run->open++;
+    run->begun = true;
+    run->progress.changed = true;
+}
+
+// The trial waits still where it is to be submitted again later.
+static troupe_status submit(running *run, int number)
+{
+    troupe_sweep *sweep = run->sweep;
+    trp_trial *trial = &sweep->trials[number];
+    TROUPE_TRY(draw(run, number));
 
     troupe_train_options how = sweep->train;
     how.storage = sweep->folder;
@@ -120,53 +197,36 @@ static troupe_status submit(running *run, int number)
         how.keep_metric = sweep->metric;
         how.keep_goal = sweep->how.goal;
     }
-    char key[80];
-    if (how.server == TROUPE_SERVER_AUTO) {
-        snprintf(key, sizeof key, "sweep-%s-%d", sweep->id, number);
-        how.key = key;
-    }
+    handed to;
+    hand(run, number, &to);
+    how.gate = to.gate;
+    if (how.server == TROUPE_SERVER_AUTO)
+        how.key = to.key;
     if (how.console == TROUPE_CONSOLE_AUTO) // The sweep is shown.
         how.console = TROUPE_CONSOLE_OFF;
-    slot *of = &run->slots[number];
-    bool gated = sweep->port->has_gates && how.gate == NULL && run->scheduler->report_count > 0;
-    *of = (slot){.port = sweep->port,
-                 .events = &run->events,
-                 .trial = number,
-                 .gated = gated,
-                 .saves = sweep->trainer->stages != NULL && sweep->trainer->stages->saves_when_due};
-    const troupe_gate gate = {.size = sizeof gate,
-                              .timeout_ms = GATE_MS,
-                              .decide = follow_gate,
-                              .user = of,
-                              .reports = run->scheduler->reports,
-                              .report_count = run->scheduler->report_count};
-    if (gated)
-        how.gate = &gate;
-    troupe_follower follower = {.size = sizeof follower,
-                                .report = follow_report,
-                                .state = follow_state,
-                                .user = of,
-                                .checkpoint = follow_checkpoint};
     troupe_job *job;
-    troupe_status status = sweep->port->submit(sweep->trainer, config, &follower, &job, &how);
-    if (status != TROUPE_OK && number == 0 && depends_on_options(status))
-        return status;
-    run->progress.changed = true;
-    run->lost = run->lost || status == TROUPE_RUNTIME_LOST;
-    if (status != TROUPE_OK && trial->ended_before) { // The server has forgotten it.
-        trp_trial_restore(trial);
+    troupe_status status =
+        sweep->port->submit(sweep->trainer, trial->view.config, &to.follower, &job, &how);
+    if (is_of_the_moment(sweep, status)) {
+        put_off(run, trial);
         return TROUPE_OK;
     }
+    run->put_off = 0;
+    run->then_ns = 0;
+    if (status != TROUPE_OK && number == 0 && depends_on_options(status))
+        return status;
+    // An earlier life has submitted it, with other options, and has not come to say so.
+    if (status == TROUPE_EXISTS && how.key != NULL)
+        return status;
+    run->lost = run->lost || status == TROUPE_RUNTIME_LOST;
     if (status != TROUPE_OK) {
+        run->progress.changed = true;
         trp_trial_refused(trial, troupe_last_error()->text);
         trp_journal_end(&run->journal, trial);
         return TROUPE_OK;
     }
-    trp_trial_submitted(trial, job);
-    run->open++;
-    run->begun = true;
-    if (!trial->submitted_before)
-        trp_journal_submitted(&run->journal, sweep, trial);
+    take_job(run, trial, job);
+    trp_journal_submitted(&run->journal, sweep, trial);
     if (how.server == TROUPE_SERVER_NONE) // Else the folder is none of a run yet.
         trp_journal_params(&run->journal, sweep, trial, sweep->port->path(job));
     return TROUPE_OK;
@@ -214,7 +274,8 @@ static void give_up(running *run, trp_trial *trial, const troupe_report_event *r
     snprintf(sentence, sizeof sentence, "report %d lacks the sweep's metric %s; it has %s",
              report->number, run->sweep->metric, names[0] == '\0' ? "none" : names);
     trp_trial_broken(trial, sentence);
-    run->sweep->port->stop(trial->job);
+    if (trial->job != NULL)
+        run->sweep->port->stop(trial->job);
 }
 
 // A stop at the server is the gate's, which needs no server that runs.
@@ -338,7 +399,7 @@ static void look_for_overdue(running *run)
     if (run->due_ns == 0 || now < run->due_ns)
         return;
     run->due_ns = 0;
-    for (int i = 0; i < run->next; i++) {
+    for (int i = 0; i < run->sweep->count; i++) {
         trp_trial *trial = &run->sweep->trials[i];
         if (trial->job == NULL || trial->due_ns == 0)
             continue;
@@ -390,7 +451,7 @@ static void show_if_due(running *run)
 static void collect_silent(running *run)
 {
     troupe_sweep *sweep = run->sweep;
-    for (int i = 0; i < run->next; i++) {
+    for (int i = 0; i < sweep->count; i++) {
         troupe_job_status status;
         if (sweep->trials[i].job == NULL)
             continue;
@@ -409,15 +470,33 @@ static int64_t wait_until_ns(const running *run)
     int64_t due = trp_progress_due_ns(&run->progress), look = trp_clock_ns() + LOOK_NS;
     if (run->due_ns != 0 && run->due_ns < look)
         look = run->due_ns;
+    if (run->then_ns != 0 && run->then_ns < look)
+        look = run->then_ns;
     return due >= 0 && due < look ? due : look;
+}
+
+// Submits as many as may run at once, and can be now.
+static troupe_status submit_next(running *run)
+{
+    troupe_sweep *sweep = run->sweep;
+    for (; run->next < sweep->count; run->next++) {
+        if (sweep->trials[run->next].phase != TRP_TRIAL_WAITING) // An earlier life's.
+            continue;
+        if (run->lost || run->open >= sweep->how.concurrent ||
+            (run->then_ns != 0 && trp_clock_ns() < run->then_ns))
+            break;
+        TROUPE_TRY(submit(run, run->next));
+        if (sweep->trials[run->next].phase == TRP_TRIAL_WAITING)
+            break;
+    }
+    return TROUPE_OK;
 }
 
 static troupe_status control(running *run)
 {
     troupe_sweep *sweep = run->sweep;
     for (;;) {
-        while (!run->lost && run->next < sweep->count && run->open < sweep->how.concurrent)
-            TROUPE_TRY(submit(run, run->next++));
+        TROUPE_TRY(submit_next(run));
         show_if_due(run);
         look_for_overdue(run);
         if (run->lost && run->open == 0)
@@ -425,7 +504,7 @@ static troupe_status control(running *run)
                                "the node's keeper or node process has died in the middle of the "
                                "sweep; what its trials reported is in %s",
                                sweep->folder);
-        if (run->open == 0)
+        if (run->open == 0 && run->next == sweep->count)
             return TROUPE_OK; // Nothing runs and nothing is left: what was refused leaves no job.
         trp_event *event;
         troupe_status status = trp_events_pop(&run->events, wait_until_ns(run), &event);
@@ -442,12 +521,36 @@ static troupe_status control(running *run)
 
 // ---- what an earlier life has put down
 
+// That a trial which was submitted would be so now.
+static troupe_status check_config(running *run, int number, trp_json before)
+{
+    const troupe_sweep *sweep = run->sweep;
+    const trp_trial *trial = &sweep->trials[number];
+    trp_buffer now = {0};
+    TROUPE_TRY(draw(run, number));
+    trp_json_value(&now, sweep->trainer->config, trial->view.config);
+    troupe_status status = TROUPE_OK;
+    if (now.failed)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of trial %d", number);
+    else if (before.size != now.size || memcmp(before.at, now.data, now.size) != 0)
+        status =
+            troupe_fail(TROUPE_EXISTS,
+                        "the sweep in %s is another one: its trial %d was submitted with the "
+                        "config %.*s, and is %.*s now",
+                        sweep->folder, number, (int)(before.size < 400 ? before.size : 400),
+                        before.at, (int)(now.size < 400 ? now.size : 400), (const char *)now.data);
+    trp_buffer_free(&now);
+    return status;
+}
+
 static troupe_status note_past(void *user, const trp_replayed *line)
 {
     running *run = user;
     trp_trial *trial = &run->sweep->trials[line->trial];
     bool ends = line->is == TRP_REPLAYED_END;
-    trial->submitted_before |= line->is == TRP_REPLAYED_SUBMITTED;
+    trial->submitted_before |= !ends; // The line that says so may be lost, on a full disk.
+    if (line->is == TRP_REPLAYED_SUBMITTED && line->config.size > 0)
+        TROUPE_TRY(check_config(run, line->trial, line->config));
     if (line->is == TRP_REPLAYED_REPORT)
         trial->taken = line->report.number;
     if (line->is == TRP_REPLAYED_CHECKPOINT && line->report.number > trial->saved)
@@ -484,7 +587,7 @@ static troupe_status decide_again(void *user, const trp_replayed *line)
                                         &decision);
     if (decision != TRP_GO_ON)
         trp_trial_decided(trial, decision);
-    else if (!usable && !gone && !trp_trial_is_stopping(trial))
+    else if (!usable && !trp_trial_is_stopping(trial))
         give_up(run, trial, &line->report);
     if (gone) {
         trial->phase = TRP_TRIAL_ENDED;
@@ -494,27 +597,53 @@ static troupe_status decide_again(void *user, const trp_replayed *line)
     return status;
 }
 
-// Finds the trials again, and is where the earlier life was.
+// Nothing is submitted that was: where the server does not know its key, it is gone.
+static troupe_status find_again(running *run, int number)
+{
+    trp_trial *trial = &run->sweep->trials[number];
+    handed to;
+    troupe_job *job;
+    hand(run, number, &to);
+    troupe_status status = run->sweep->port->find(to.key, &to.follower, to.gate, &job);
+    if (status == TROUPE_OK) {
+        take_job(run, trial, job);
+        return TROUPE_OK;
+    }
+    if (status != TROUPE_NOT_FOUND)
+        return trp_error_prefix("trial %s cannot be looked for", trial->view.name);
+    if (trial->ended_before)
+        trp_trial_restore(trial);
+    else
+        trp_trial_refused(trial, "the train server does not know its job any more");
+    return TROUPE_OK;
+}
+
+// Finds the trials again, and is where the earlier life was. Nothing is written before all are
+// found: a failure changes nothing.
 static troupe_status go_on(running *run)
 {
     troupe_sweep *sweep = run->sweep;
     const char *text = (const char *)run->past.data;
-    TROUPE_TRY(trp_replay(text, run->past.size, sweep, note_past, run));
     run->begun = true; // There is something in the folder.
-    for (int i = 0; i < run->next; i++) {
-        trp_trial *trial = &sweep->trials[i];
-        if (trial->ended_before && !trial->submitted_before)
-            trp_trial_restore(trial); // It was refused.
-        else
-            TROUPE_TRY(submit(run, i));
+    TROUPE_TRY(trp_replay(text, run->past.size, sweep, note_past, run));
+    int known = run->next;
+    for (int i = 0; i < known; i++) {
+        TROUPE_TRY(draw(run, i));
+        if (sweep->trials[i].submitted_before)
+            TROUPE_TRY(find_again(run, i));
+        else if (sweep->trials[i].ended_before)
+            trp_trial_restore(&sweep->trials[i]); // It was refused.
     }
     TROUPE_TRY(trp_replay(text, run->past.size, sweep, decide_again, run));
-    for (int i = 0; i < run->next; i++) {
+    run->next = 0; // Of one in between all lines may be lost.
+    for (int i = 0; i < known; i++) {
         trp_trial *trial = &sweep->trials[i];
         bool stops = trp_trial_is_stopping(trial);
         trp_events_deal(&run->events, &run->slots[i].dealt, trial->taken, stops);
         if (stops && trial->job != NULL)
             stop_decided(run, i);
+        if (trial->phase == TRP_TRIAL_ENDED && !trial->ended_before)
+            trp_journal_end(&run->journal, trial);
     }
     return TROUPE_OK;
 }
@@ -677,8 +806,10 @@ static troupe_status prepare(running *run, const troupe_param *params, size_t co
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "option .storage of a sweep is '%.200s': expected local files", storage);
     storage = storage != NULL ? trp_storage_local(storage) : NULL;
-    if (how->server == TROUPE_SERVER_AUTO)
+    if (how->server == TROUPE_SERVER_AUTO) {
         TROUPE_TRY(make_id(sweep));
+        TROUPE_TRY(sweep->port->server(&sweep->server));
+    }
     if (how->open != TROUPE_OPEN_NEW)
         return open_again(run, storage);
     TROUPE_TRY(trp_folder_claim(storage, how->name, &sweep->folder));

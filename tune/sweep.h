@@ -20,6 +20,11 @@ typedef struct trp_sweep_port {
     troupe_status (*submit)(const troupe_trainer *trainer, const void *config,
                             const troupe_follower *follower, troupe_job **job,
                             const troupe_train_options *how);
+    // The train server whose jobs trials would be: a text of the caller's.
+    troupe_status (*server)(char **folder);
+    // A job of it, by its key. TROUPE_NOT_FOUND: it has none.
+    troupe_status (*find)(const char *key, const troupe_follower *follower, const troupe_gate *gate,
+                          troupe_job **job);
     void (*stop)(troupe_job *job);
     // Kills its workers; its result has that status and sentence. May be asked again.
     void (*kill)(troupe_job *job, troupe_status status, const char *why);
@@ -46,6 +51,7 @@ struct troupe_sweep {
     troupe_tune_options how;    // Defaults filled in. Its texts and its scheduler are the caller's:
     troupe_train_options train; // they are not touched once the sweep has ended.
     char id[33];                // Of one whose trials are a train server's: they have keys with it.
+    char *server;               // The server's folder.
     char metric[TRP_METRIC_NAME];
     char scheduler[96];
     trp_space space;

@@ -24,6 +24,7 @@ void troupe_sweep_free(troupe_sweep **sweep)
     trp_free(self->trials);
     trp_free(self->columns);
     trp_free(self->folder);
+    trp_free(self->server);
     if (self->release != NULL)
         self->release(self->trainer);
     trp_free(self);

@@ -1,8 +1,10 @@
 // tune.c: troupe_tune over the real Train.
 #include <runtime/base/log.h>
+#include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/shm/process_table.h>
-#include <train/handle.h>
+#include <train/keys.h>
+#include <train/server_choice.h>
 #include <tune/sweep.h>
 
 static troupe_status cpus_of_process(double *cpus)
@@ -17,6 +19,15 @@ static void job_status(troupe_job *job, troupe_job_status *status)
     troupe_job_status_get(job, status);
 }
 
+static troupe_status server_of_process(char **folder)
+{
+    trp_server_use use;
+    trp_path path;
+    TROUPE_TRY(trp_server_choose(TROUPE_SERVER_AUTO, &use, &path));
+    *folder = trp_strdup(path.text);
+    return *folder != NULL ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for a path");
+}
+
 static void leave(troupe_job **job)
 {
     trp_assert(troupe_job_leave(job) == TROUPE_OK);
@@ -25,6 +36,8 @@ static void leave(troupe_job **job)
 const trp_sweep_port trp_sweep_train = {
     .cpus = cpus_of_process,
     .submit = troupe_submit_as,
+    .server = server_of_process,
+    .find = trp_keys_find_there,
     .stop = troupe_job_stop,
     .kill = troupe_job_kill,
     .wait = troupe_job_wait,

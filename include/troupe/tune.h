@@ -139,7 +139,8 @@ typedef struct troupe_tune_options {
     const struct troupe_stored_options *stored; // Of troupe_tune_stored; its .train is .train.
     // Whose the trials are: TROUPE_SERVER_AUTO: the train server's (troupe/server.h), which is
     // started if none runs; default: this program's. A sweep decides the same on the same order of
-    // reports, here and there, and whatever is killed meanwhile.
+    // reports, here and there, and whatever is killed meanwhile. What the server cannot take at the
+    // moment (it does not answer, its disk is full) is submitted again until it does.
     troupe_server_choice server;
     // Of a sweep whose trials are a server's, which go on when this program ends or is killed:
     // TROUPE_OPEN_RESUME: the sweep in the folder `name`, which must be there, goes on: what it had

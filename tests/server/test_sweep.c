@@ -343,6 +343,27 @@ static void test_two_tuners_do_not_run_one_sweep(void **state)
     assert_int_equal(tune(&of, &sweep), TROUPE_UNSUPPORTED);
 }
 
+// Where the server has forgotten the keys too, nothing is trained once more.
+static void test_a_sweep_that_is_forgotten_is_what_it_has_put_down(void **state)
+{
+    (void)state;
+    trying of = resumed("forgotten", true);
+    troupe_sweep *sweep, *again;
+    int known = 0;
+    troupe_must(tune(&of, &sweep));
+    assert_done_once(&of, sweep);
+    run_tool("server gc --keep 1 --keys");
+    troupe_must(tune(&of, &again));
+    assert_done_once(&of, again);
+    for (size_t i = 0; i < TRIALS; i++) {
+        assert_int_equal(troupe_sweep_trial(again, i)->state, troupe_sweep_trial(sweep, i)->state);
+        known += troupe_sweep_trial(again, i)->result != NULL;
+    }
+    assert_int_equal(known, 1);
+    troupe_sweep_free(&again);
+    troupe_sweep_free(&sweep);
+}
+
 static int clear(void **state)
 {
     (void)state;
@@ -382,6 +403,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_a_server_that_is_killed_changes_no_decision, begin),
         cmocka_unit_test_setup(test_a_tuner_that_is_killed_goes_on, begin),
         cmocka_unit_test_setup(test_two_tuners_do_not_run_one_sweep, begin),
+        cmocka_unit_test_setup(test_a_sweep_that_is_forgotten_is_what_it_has_put_down, begin),
     };
     return cmocka_run_group_tests(tests, NULL, clear);
 }

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <runtime/base/memory.h>
 #include <support.h>
 #include <troupe/wire.h>
 #include <tune/sweep.h>
@@ -56,6 +57,7 @@ static struct fake_train {
     int refuse_from;  // Submission from which all are refused with `refusal`; negative: none.
     int refuse_until; // One past the last that is refused.
     troupe_status refusal;
+    troupe_status finding; // Of a job by its key; TROUPE_OK: TROUPE_NOT_FOUND.
     troupe_status failure; // Of a job that fails; TROUPE_OK: TROUPE_FAILED.
     // What was seen.
     struct troupe_job *jobs[FAKE_JOBS_MAX];
@@ -213,6 +215,22 @@ static troupe_status fake_submit(const troupe_trainer *trainer, const void *conf
     return TROUPE_OK;
 }
 
+static troupe_status fake_server(char **folder)
+{
+    *folder = trp_strdup("/state/of/fake");
+    return TROUPE_OK;
+}
+
+static troupe_status fake_find(const char *key, const troupe_follower *follower,
+                               const troupe_gate *gate, troupe_job **job)
+{
+    assert_non_null(follower->report);
+    (void)gate;
+    (void)job;
+    return troupe_fail(fake.finding != TROUPE_OK ? fake.finding : TROUPE_NOT_FOUND,
+                       "no job '%s' is found", key);
+}
+
 static void fake_stop(troupe_job *job)
 {
     pthread_mutex_lock(&fake.lock);
@@ -319,6 +337,8 @@ static void fake_result_free(troupe_result **result)
 static const trp_sweep_port fake_port = {
     .cpus = fake_cpus,
     .submit = fake_submit,
+    .server = fake_server,
+    .find = fake_find,
     .stop = fake_stop,
     .kill = fake_kill,
     .wait = fake_wait,
