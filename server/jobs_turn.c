@@ -448,12 +448,38 @@ static const char *named_amounts(trp_jobs *jobs, const trp_entry *job, trp_buffe
     return (const char *)text->data;
 }
 
+// Of each rank in turn: the runner's node would deal them out in its own way.
+static troupe_status name_rank_gpus(const trp_row *row, trp_arena *arena, const char **names)
+{
+    const uint64_t *masks = (const uint64_t *)(const void *)row->devices.data;
+    size_t ranks = row->devices.size / sizeof *masks;
+    trp_buffer text = {0};
+    for (size_t rank = 0; rank < ranks; rank++)
+        for (int i = 0; i < TRP_GPUS_MAX; i++) {
+            char id[TRP_GPU_ID_MAX];
+            if ((masks[rank] >> i & 1) == 0)
+                continue;
+            trp_gpu_id(i, id);
+            trp_buffer_printf(&text, "%s%s", text.size > 0 ? "," : "", id);
+        }
+    char *copy = text.size > 0 ? trp_arena_alloc(arena, text.size + 1) : NULL;
+    if (copy != NULL) {
+        memcpy(copy, text.data, text.size);
+        copy[text.size] = '\0';
+    }
+    *names = copy;
+    bool failed = text.failed || (text.size > 0 && copy == NULL);
+    trp_buffer_free(&text);
+    return failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a grant") : TROUPE_OK;
+}
+
 static troupe_status launch(trp_jobs *jobs, trp_entry *job, trp_arena *arena, trp_buffer *text)
 {
     trp_wire_launch how;
     trp_wire_order order;
     make_order(jobs, job, &order);
     order.resources = named_amounts(jobs, job, text);
+    TROUPE_TRY(name_rank_gpus(&job->row, arena, &order.rank_gpus));
     troupe_status status = trp_jobs_read_launch(job, arena, &how);
     if (status == TROUPE_NOT_FOUND || status == TROUPE_CORRUPT)
         return troupe_fail(TROUPE_INVALID, "%s", troupe_last_error()->text);
@@ -538,6 +564,8 @@ static troupe_status grant(trp_jobs *jobs, const trp_ticket *ticket, int before)
         return begin_attempt(jobs, job);
     if (job->launching) { // It has them from its start.
         trp_jobs_need_ranks(row, ticket->ranks);
+        if (row->ranks > 0) // It is not to give any back, as was wished before.
+            row->ranks = ticket->ranks;
         row->more = 0;
     } else {
         row->grown = true;
@@ -775,7 +803,7 @@ void trp_jobs_progress(trp_jobs *jobs, trp_entry *job, const trp_wire_progress *
         row->ranks > 0 && progress->ranks <= row->ranks && progress->echo >= row->revision)
         give_back(jobs, job, progress->ranks);
     // More than its run can have: it goes on with those that it has.
-    if (row->grown && progress->refused != NULL && progress->ranks > 0 &&
+    if (row->grown && progress->not_more && progress->ranks > 0 &&
         progress->ranks < row->granted_ranks && progress->echo >= row->revision &&
         give_back(jobs, job, progress->ranks)) {
         row->grown = false;

@@ -46,7 +46,10 @@ static troupe_status take_terms(trp_job *job, const trp_job_terms *terms)
     options->storage = keep(job, terms->run, name > terms->run ? (size_t)(name - terms->run) : 1);
     options->name = keep(job, name + 1, strlen(name + 1));
     job->submission = keep(job, terms->submission, strlen(terms->submission));
-    if (options->storage == NULL || options->name == NULL || job->submission == NULL)
+    if (terms->rank_gpus != NULL)
+        job->rank_gpus = keep(job, terms->rank_gpus, strlen(terms->rank_gpus));
+    if (options->storage == NULL || options->name == NULL || job->submission == NULL ||
+        (terms->rank_gpus != NULL && job->rank_gpus == NULL))
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the folder of a run");
     if (options->open == TROUPE_OPEN_NEW)
         options->open = TROUPE_OPEN_RESUME_OR_NEW; // Its client has made the folder.

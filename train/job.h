@@ -27,6 +27,7 @@
 typedef struct trp_job_terms {
     const char *submission;          // By which the run's `end` is known as this job's.
     const char *run;                 // The run's folder, made if need be.
+    const char *rank_gpus;           // GPUs of each rank, as in trp_wire_order; NULL.
     int ranks, resizes;              // 0: as in the spec; and by which wish.
     int restarts;                    // That are left; -1: any number.
     double spent_s;                  // Of its time limit.
@@ -48,6 +49,7 @@ typedef struct trp_job {
     const char *path;       // Of the run: its folder, or where it is in another storage.
     const char *folder;     // On this machine: what is staged, printed and derived. May be `path`.
     const char *submission; // Of a job of the train server; NULL: it is none.
+    const char *rank_gpus;  // Which the server has given to each rank (trp_wire_order); NULL.
     trp_opening opening;    // Of the run's folder.
     uint64_t incarnation;   // Of the process that runs its coordinator.
     trp_gang gang;          // What it needs of the node.

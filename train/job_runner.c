@@ -342,7 +342,13 @@ static troupe_status check_ranks(int ranks)
     return trp_job_check_ranks(runner.job, ranks);
 }
 
-#define NOT_MORE "it goes on with the ranks that it has"
+static void refuse_more(void)
+{
+    refuse("it goes on with the ranks that it has");
+    pthread_mutex_lock(&runner.lock);
+    runner.now.not_more = true;
+    pthread_mutex_unlock(&runner.lock);
+}
 
 // By the link's thread alone.
 static void carry_out(const trp_wire_wishes *wished)
@@ -350,6 +356,7 @@ static void carry_out(const trp_wire_wishes *wished)
     pthread_mutex_lock(&runner.lock);
     runner.leave |= wished->leave;
     runner.refused[0] = '\0';
+    runner.now.not_more = false;
     bool resized = wished->resizes != runner.wishes.resizes;
     pthread_mutex_unlock(&runner.lock);
     bool ranks = resized && check_ranks(wished->ranks) == TROUPE_OK;
@@ -357,7 +364,7 @@ static void carry_out(const trp_wire_wishes *wished)
         refuse("the number of ranks that was wished is not taken");
     bool grown = wished->grown && trp_job_check_more(runner.job, wished->ranks) == TROUPE_OK;
     if (wished->grown && !grown)
-        refuse(NOT_MORE);
+        refuse_more();
     pthread_mutex_lock(&runner.lock);
     runner.grown = grown ? wished->ranks : 0;
     set_levels(wished, ranks);
@@ -504,6 +511,7 @@ static troupe_status accept_job(void)
     bool shrinks = wished->ranks > 0 && wished->ranks < order->ranks;
     trp_job_terms terms = {.submission = order->submission,
                            .run = order->run,
+                           .rank_gpus = order->rank_gpus,
                            .ranks = order->ranks,
                            .resizes = wished->resizes - shrinks,
                            .restarts = order->restarts_left,
@@ -554,7 +562,7 @@ static bool may_leave(void)
     pthread_mutex_unlock(&runner.lock);
     if (ranks == 0 || trp_job_check_more(runner.job, ranks) == TROUPE_OK)
         return true;
-    refuse(NOT_MORE);
+    refuse_more();
     pthread_mutex_lock(&runner.lock);
     if (runner.grown == ranks)
         runner.grown = 0;

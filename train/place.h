@@ -18,10 +18,11 @@ void trp_places_of(const uint32_t *nodes, int count, trp_place *places);
 // Writes the environment of a rank's process, "KEY=VALUE" lines: what the launchers of PyTorch set
 // (RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, NODE_RANK), CUDA_VISIBLE_DEVICES where each rank
 // has GPUs, and what the user gives (NULL: nothing), which comes last and so overrides the rest.
-// `gpus` are the ids of all GPUs of the group's ranks on this node, separated by commas, of which a
-// rank has `gpus_each` ten-thousandths; the process has those of `together` ranks from this one on.
+// A rank has `gpus_each` ten-thousandths of GPUs; the process has those of `together` ranks from
+// this one on. Their ids are in `gpus`, separated by commas: those of all ranks on this node, which
+// are shared in order; or, `by_rank`, rank by rank, so that one that is shared is there for each.
 // The text ends with a zero, counted in its size.
-void trp_place_env(const trp_place *place, int together, const char *gpus, int64_t gpus_each,
-                   const char *env, trp_buffer *text);
+void trp_place_env(const trp_place *place, int together, const char *gpus, bool by_rank,
+                   int64_t gpus_each, const char *env, trp_buffer *text);
 
 #endif

@@ -54,8 +54,9 @@ static bool describe_all(const trp_job *job, starting *all)
     trp_places_of(all->nodes, world, all->places);
     for (int first = 0; first < world; first += together) {
         trp_buffer *text = &all->texts[first];
-        trp_place_env(&all->places[first], ranks_from(job, first), job->gpus, job->gang.gpus_each,
-                      job->options.env, text);
+        trp_place_env(&all->places[first], ranks_from(job, first),
+                      job->rank_gpus != NULL ? job->rank_gpus : job->gpus, job->rank_gpus != NULL,
+                      job->gang.gpus_each, job->options.env, text);
         all->envs[first / together] = (const char *)text->data;
         failed = failed || text->failed;
     }

@@ -12,7 +12,7 @@
 #include <troupe/wire.h>
 
 enum {
-    TRP_WIRE_FORMAT = 2,  // How all that is said is packed: changes with each struct below.
+    TRP_WIRE_FORMAT = 3,  // How all that is said is packed: changes with each struct below.
     TRP_WIRE_VERSION = 1, // What is said, and what it means: in greetings and their answers.
     TRP_WIRE_HEAD = 12,
     TRP_WIRE_BYTES_MAX = 64 << 20, // That follow a head.
@@ -165,14 +165,16 @@ TROUPE_STRUCT(trp_wire_wish, (trp_wire_job_name, of), (int, wish),
 // Its process is the one that SO_PEERCRED names.
 TROUPE_STRUCT(trp_wire_runner, (int64_t, job), (int, attempt), (troupe_text, submission));
 TROUPE_STRUCT(trp_wire_progress, (int, state), (int, ranks), (int, reports), (int, restarts),
-              (int64_t, echo), (troupe_text, refused)); // Why a wish could not be met; NULL.
+              (int64_t, echo), (troupe_text, refused), // Why a wish could not be met; NULL.
+              (bool, not_more)); // It goes on with the ranks that it has: it is not made larger.
 
 // What an attempt begins with: packed in a sealed memory file, whose number the runner finds in the
 // variable TROUPE_JOB (what it starts has TROUPE_IN_JOB). Committed before the runner is started,
 // so that it needs no server.
 TROUPE_STRUCT(trp_wire_order, (int64_t, job), (int, attempt), (troupe_text, submission),
               (troupe_text, run), (trp_wire_need, need), (int, ranks), (double, cpus),
-              (double, gpus), (troupe_text, gpu_ids), // As of CUDA_VISIBLE_DEVICES.
+              (double, gpus), (troupe_text, gpu_ids), // As of CUDA_VISIBLE_DEVICES;
+              (troupe_text, rank_gpus), // those of each rank in turn: a shared one for each; NULL.
               (uint64_t, memory_bytes), (troupe_text, resources),
               (int, restarts_left), // Of `.restarts`, for the runner itself; -1: always.
               (int,

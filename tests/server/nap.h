@@ -171,7 +171,8 @@ static inline int nap_main(char **argv)
             nap_greet(&it, &link);
         nap_ms(each_ms);
         done++;
-        trp_wire_progress progress = {TRP_JOB_RUNNING, it.order.ranks, done, 0, it.echo, NULL};
+        trp_wire_progress progress = {TRP_JOB_RUNNING, it.order.ranks, done, 0,
+                                      it.echo,         NULL,           false};
         if (link != NULL)
             (void)trp_server_link_tell(link, TRP_WIRE_PROGRESS, &troupe_type_trp_wire_progress,
                                        &progress);

@@ -30,7 +30,8 @@ typedef struct shop {
     const char *resources; // That the machine has beside; NULL: none.
     troupe_status refuses; // What a launch fails with; TROUPE_OK: it does not.
     trp_wire_order order;  // The last one; its texts are gone,
-    char gpu_ids[64];      // but for this one.
+    char gpu_ids[64];      // but for these two.
+    char rank_gpus[64];
     int kills, told;
 } shop;
 
@@ -61,6 +62,8 @@ static inline troupe_status shop_launch(void *user, trp_entry *job, const trp_wi
     assert_non_null(launch->program);
     it->launches++;
     it->order = *order;
+    snprintf(it->rank_gpus, sizeof it->rank_gpus, "%s",
+             order->rank_gpus != NULL ? order->rank_gpus : "");
     snprintf(it->gpu_ids, sizeof it->gpu_ids, "%s", order->gpu_ids != NULL ? order->gpu_ids : "");
     if (it->refuses != TROUPE_OK)
         return troupe_fail(it->refuses, "refused by the test");

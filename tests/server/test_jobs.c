@@ -130,7 +130,7 @@ static void test_restarts_of_each_attempt_are_added_up(void **state)
         assert_int_equal(it.order.restarts_before, 2 * lost);
         assert_int_equal(it.order.restarts_left, 5 - 2 * lost);
         assert_int_equal(shop_greet(&it, job), TROUPE_OK);
-        trp_wire_progress progress = {TRP_JOB_RUNNING, 1, 7, 2 * lost + 1, 0, NULL};
+        trp_wire_progress progress = {TRP_JOB_RUNNING, 1, 7, 2 * lost + 1, 0, NULL, false};
         trp_jobs_progress(it.jobs, job, &progress);
         shop_die(&it, job);
     }

@@ -69,6 +69,36 @@ static void test_fewer_ranks_are_given_back_and_stay_so(void **state)
     shop_close(&it);
 }
 
+// What a runner is told is what is booked, rank by rank: its own node would put both parts on one.
+static void test_ranks_are_told_their_gpus(void **state)
+{
+    shop it;
+    trp_entry *job;
+    (void)state;
+    shop_open(&it, 8);
+    it.gpus = 2;
+    shop_reopen(&it);
+    assert_int_equal(shop_submit(&it, &job, .submission = "half", .gpus = 0.5), TROUPE_OK);
+    shop_turn(&it);
+    assert_string_equal(it.rank_gpus, "0");
+    assert_int_equal(shop_submit(&it, &job, .submission = "halves", .ranks = 2, .gpus = 0.5),
+                     TROUPE_OK);
+    shop_turn(&it);
+    assert_string_equal(it.rank_gpus, "0,1");
+    assert_int_equal(shop_submit(&it, &job, .submission = "last", .gpus = 0.5), TROUPE_OK);
+    shop_turn(&it);
+    assert_string_equal(it.rank_gpus, "1");
+    shop_end(&it, shop_job(&it, "half"), TROUPE_OK, 1);
+    shop_end(&it, shop_job(&it, "halves"), TROUPE_OK, 1);
+    shop_end(&it, shop_job(&it, "last"), TROUPE_OK, 1);
+    shop_turn(&it);
+    assert_int_equal(shop_submit(&it, &job, .submission = "thirds", .ranks = 3, .gpus = 0.25),
+                     TROUPE_OK);
+    shop_turn(&it);
+    assert_string_equal(it.rank_gpus, "0,0,0");
+    shop_close(&it);
+}
+
 // F12.
 static void test_more_ranks_are_another_attempt(void **state)
 {
@@ -142,7 +172,11 @@ static void test_more_ranks_that_its_run_refuses_are_free_again(void **state)
     trp_wire_progress told = {.state = TRP_JOB_RUNNING,
                               .ranks = 2,
                               .echo = job->row.revision,
-                              .refused = "parts of 2 ranks"};
+                              .refused = "a live value, which is another thing"};
+    trp_jobs_progress(it.jobs, job, &told);
+    assert_int_equal(job->row.granted_ranks, 4);
+    told.refused = "parts of 2 ranks";
+    told.not_more = true;
     trp_jobs_progress(it.jobs, job, &told);
     assert_int_equal(shop_submit(&it, &other, .submission = "b", .ranks = 2), TROUPE_OK);
     shop_turn(&it);
@@ -152,6 +186,39 @@ static void test_more_ranks_that_its_run_refuses_are_free_again(void **state)
     shop_end(&it, other, TROUPE_OK, 1);
     shop_turn(&it);
     assert_false(wishes_of(job).grown); // Nor once more.
+    shop_close(&it);
+}
+
+// What was wished of the attempt before it does not count against them.
+static void test_more_ranks_before_the_start(void **state)
+{
+    shop it;
+    trp_entry *job;
+    (void)state;
+    shop_open(&it, 4);
+    assert_int_equal(shop_submit(&it, &job, .submission = "a", .ranks = 3, .restarts = 1),
+                     TROUPE_OK);
+    shop_turn(&it);
+    assert_int_equal(shop_greet(&it, job), TROUPE_OK);
+    assert_int_equal(shop_wish(&it, job, TRP_WISH_RANKS, 2), TROUPE_OK);
+    shop_turn(&it);
+    trp_wire_progress told = {.state = TRP_JOB_RUNNING, .ranks = 2, .echo = job->row.revision};
+    trp_jobs_progress(it.jobs, job, &told);
+    shop_turn(&it);
+    assert_int_equal(job->row.granted_ranks, 2);
+    it.refuses = TROUPE_IO;
+    shop_die(&it, job);
+    shop_turn(&it);
+    assert_int_equal(shop_wish(&it, job, TRP_WISH_RANKS, 4), TROUPE_OK);
+    shop_turn(&it);
+    it.refuses = TROUPE_OK;
+    shop_pass(&it, 60000);
+    assert_int_equal(it.order.ranks, 4);
+    trp_wire_wishes wishes = wishes_of(job);
+    assert_true(wishes.ranks == 0 || wishes.ranks == 4);
+    assert_false(wishes.grown);
+    shop_end(&it, job, TROUPE_OK, 1);
+    shop_turn(&it);
     shop_close(&it);
 }
 
@@ -426,6 +493,8 @@ int main(void)
         cmocka_unit_test(test_fewer_ranks_are_given_back_and_stay_so),
         cmocka_unit_test(test_more_ranks_are_another_attempt),
         cmocka_unit_test(test_more_ranks_that_its_run_refuses_are_free_again),
+        cmocka_unit_test(test_more_ranks_before_the_start),
+        cmocka_unit_test(test_ranks_are_told_their_gpus),
         cmocka_unit_test(test_more_ranks_and_a_crash),
         cmocka_unit_test(test_who_goes_on_after_a_pause_goes_to_the_end),
         cmocka_unit_test(test_a_reservation_keeps_what_was_reserved),

@@ -95,18 +95,24 @@ static void test_ranks_of_a_node_follow_each_other(void **state)
     }
 }
 
-static void expect_shared(int local_rank, int together, const char *gpus, int64_t each,
-                          const char *env, const char *wanted)
+static void expect_given(int local_rank, int together, const char *gpus, bool by_rank, int64_t each,
+                         const char *env, const char *wanted)
 {
     trp_buffer text = {0};
     trp_place place = {local_rank + 2, 6, local_rank, 4, 1, 2};
-    trp_place_env(&place, together, gpus, each, env, &text);
+    trp_place_env(&place, together, gpus, by_rank, each, env, &text);
     assert_false(text.failed);
     const char *own = strstr((const char *)text.data, "NODE_RANK=1\n");
     assert_non_null(own);
     assert_string_equal(own + strlen("NODE_RANK=1\n"), wanted);
     assert_int_equal(text.size, strlen((const char *)text.data) + 1);
     trp_buffer_free(&text);
+}
+
+static void expect_shared(int local_rank, int together, const char *gpus, int64_t each,
+                          const char *env, const char *wanted)
+{
+    expect_given(local_rank, together, gpus, false, each, env, wanted);
 }
 
 static void expect_env(int local_rank, const char *gpus, int64_t each, const char *env,
@@ -138,11 +144,24 @@ static void test_gpus_are_dealt_out_in_the_order_of_ranks(void **state)
     expect_shared(0, 4, "9", 2000, NULL, "CUDA_VISIBLE_DEVICES=9\n");
 }
 
+// Which a train server has given to each of them.
+static void test_gpus_that_are_given_by_rank(void **state)
+{
+    (void)state;
+    expect_given(0, 1, "1,2,0", true, 10000, NULL, "CUDA_VISIBLE_DEVICES=1\n");
+    expect_given(2, 1, "1,2,0", true, 10000, NULL, "CUDA_VISIBLE_DEVICES=0\n");
+    expect_given(1, 1, "2,3,0,1", true, 20000, NULL, "CUDA_VISIBLE_DEVICES=0,1\n");
+    expect_given(0, 1, "0,1,1", true, 5000, NULL, "CUDA_VISIBLE_DEVICES=0\n");
+    expect_given(1, 1, "0,1,1", true, 5000, NULL, "CUDA_VISIBLE_DEVICES=1\n");
+    expect_given(0, 3, "0,1,1", true, 5000, NULL, "CUDA_VISIBLE_DEVICES=0,1\n");
+    expect_given(1, 2, "0,10,10", true, 2500, NULL, "CUDA_VISIBLE_DEVICES=10\n");
+}
+
 static void test_what_launchers_export(void **state)
 {
     (void)state;
     trp_buffer text = {0};
-    trp_place_env(&(trp_place){5, 6, 1, 2, 2, 3}, 1, NULL, 0, "RANK=mine", &text);
+    trp_place_env(&(trp_place){5, 6, 1, 2, 2, 3}, 1, NULL, false, 0, "RANK=mine", &text);
     assert_string_equal((const char *)text.data, "RANK=5\nWORLD_SIZE=6\nLOCAL_RANK=1\n"
                                                  "LOCAL_WORLD_SIZE=2\nNODE_RANK=2\nRANK=mine");
     trp_buffer_free(&text);
@@ -154,6 +173,7 @@ int main(void)
         cmocka_unit_test(test_the_table_of_two_nodes_with_two_workers_is_exact),
         cmocka_unit_test(test_ranks_of_a_node_follow_each_other),
         cmocka_unit_test(test_gpus_are_dealt_out_in_the_order_of_ranks),
+        cmocka_unit_test(test_gpus_that_are_given_by_rank),
         cmocka_unit_test(test_what_launchers_export),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

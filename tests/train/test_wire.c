@@ -1,4 +1,5 @@
 // test_wire.c: frames to and from the train server: whole, cut anywhere, several, and none.
+#include <inttypes.h>
 #include <runtime/base/memory.h>
 #include <string.h>
 #include <support.h>
@@ -80,12 +81,41 @@ static void is_refused(void **state)
     trp_buffer_free(&out);
 }
 
+// Who changes a struct of the wire changes the format with it, and then the sum here.
+static void is_of_its_format(void **state)
+{
+    (void)state;
+    static const troupe_type *const types[] = {
+        &troupe_type_trp_wire_hello,  &troupe_type_trp_wire_answer,
+        &troupe_type_trp_wire_object, &troupe_type_trp_wire_limit,
+        &troupe_type_trp_wire_launch, &troupe_type_trp_wire_need,
+        &troupe_type_trp_wire_submit, &troupe_type_trp_wire_job_name,
+        &troupe_type_trp_wire_list,   &troupe_type_trp_wire_job,
+        &troupe_type_trp_wire_jobs,   &troupe_type_trp_wire_live,
+        &troupe_type_trp_wire_wishes, &troupe_type_trp_wire_wish,
+        &troupe_type_trp_wire_runner, &troupe_type_trp_wire_progress,
+        &troupe_type_trp_wire_order,  &troupe_type_trp_wire_handover,
+        &troupe_type_trp_wire_warm,   &troupe_type_trp_wire_taken,
+        &troupe_type_trp_wire_gone,   &troupe_type_trp_wire_stop,
+        &troupe_type_trp_wire_gc,     &troupe_type_trp_wire_status,
+        &troupe_type_trp_job_end};
+    uint64_t sum = 0;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        sum = sum * 1099511628211u + troupe_type_hash(types[i]);
+    assert_int_equal(TRP_WIRE_FORMAT, 3);
+    if (sum != 0x3f55430c87ccae91)
+        fail_msg("the structs of train/wire.h add up to 0x%016" PRIx64
+                 ": raise TRP_WIRE_FORMAT, and say so here",
+                 sum);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comes_back),
         cmocka_unit_test(is_cut_anywhere),
         cmocka_unit_test(is_refused),
+        cmocka_unit_test(is_of_its_format),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
