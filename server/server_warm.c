@@ -159,7 +159,7 @@ void trp_server_warm_comes(trp_server *server, trp_client *client, uint64_t toke
     trp_warm *it = server->warm;
     while (it != NULL && (it->token != token || it->client != NULL))
         it = it->next;
-    if (it == NULL || server->stopping) {
+    if (it == NULL || server->stopping || client->warm != NULL) {
         client->closing = true;
         return;
     }
@@ -213,6 +213,14 @@ static troupe_status hand_over(trp_server *server, trp_warm *warm, trp_entry *jo
     return TROUPE_OK;
 }
 
+static bool has_room(const trp_warm *warm)
+{
+    int count = 0;
+    for (const handed *at = warm->first; at != NULL; at = at->next)
+        count++;
+    return count < TRP_WARM_RUNNERS_MAX;
+}
+
 bool trp_server_launch_warm(trp_server *server, trp_entry *job, const trp_wire_launch *launch,
                             trp_wire_order *order, pid_t *process)
 {
@@ -223,7 +231,8 @@ bool trp_server_launch_warm(trp_server *server, trp_entry *job, const trp_wire_l
     trp_warm *it = make_kind(launch, order, &kind) ? find_kind(server, &kind) : NULL;
     if (it != NULL && it->client != NULL && trp_launcher_check(launch) != TROUPE_OK)
         it->client->closing = true; // Its program is another one by now, as the launcher will say.
-    else if (it != NULL && it->client != NULL && !it->client->dead && !it->client->closing)
+    else if (it != NULL && it->client != NULL && !it->client->dead && !it->client->closing &&
+             has_room(it))
         done = hand_over(server, it, job, order, process) == TROUPE_OK;
     else if (it == NULL && !kind.failed && (order->warm = expect(server, &kind)) != 0)
         order->warm_s = server->how->warm_s;

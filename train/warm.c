@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <runtime/base/error.h>
+#include <runtime/base/fault.h>
 #include <runtime/base/memory.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,11 +20,12 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <train/file.h>
+#include <train/job_end.h>
 #include <train/server_link.h>
 #include <train/warm.h>
 #include <unistd.h>
 
-enum { PRIVATE_BYTES_MAX = 64 << 20, SAID_BYTES_MAX = 64 << 10, RUNNERS_MAX = 256 };
+enum { PRIVATE_BYTES_MAX = 64 << 20, SAID_BYTES_MAX = 64 << 10 };
 
 static struct {
     off_t log_at; // Where the process began to write.
@@ -35,7 +37,7 @@ static struct {
         pid_t pid;
         int pidfd, attempt;
         int64_t job;
-    } runners[RUNNERS_MAX];
+    } runners[TRP_WARM_RUNNERS_MAX];
     int count;
 } warm;
 
@@ -79,15 +81,22 @@ static bool has_timers(void)
     return any;
 }
 
-// The standard ones as the launcher made them, and the lock.
-static bool has_descriptors(void)
+static bool is_file(int fd, const char *path)
 {
-    struct stat output, errors;
+    struct stat opened, named;
+    return fstat(fd, &opened) == 0 && stat(path, &named) == 0 && opened.st_ino == named.st_ino &&
+           opened.st_dev == named.st_dev;
+}
+
+// Other than the standard ones as the launcher made them, and the lock.
+static bool has_descriptors(const char *folder)
+{
     enum { STANDARD = 3, LOCK = 1, LISTING = 1 };
+    trp_path log;
     return count_entries("/proc/self/fd") != STANDARD + LOCK + LISTING ||
-           fstat(STDOUT_FILENO, &output) != 0 || fstat(STDERR_FILENO, &errors) != 0 ||
-           !S_ISREG(output.st_mode) || output.st_ino != errors.st_ino ||
-           output.st_dev != errors.st_dev;
+           trp_path_make(&log, "%s/log", folder) != TROUPE_OK ||
+           !is_file(STDIN_FILENO, "/dev/null") || !is_file(STDOUT_FILENO, log.text) ||
+           !is_file(STDERR_FILENO, log.text);
 }
 
 // Memory that is shared and can be written, or much that is not.
@@ -230,10 +239,12 @@ static bool set_output(const char *folder)
     if (fd < 0 || dup2(fd, STDOUT_FILENO) < 0 || dup2(fd, STDERR_FILENO) < 0)
         return false;
     close(fd);
-    return warm.said.size == 0 ||
-           write(STDOUT_FILENO, warm.said.data, warm.said.size) == (ssize_t)warm.said.size;
+    // Where the disk is full it is missing, as what a runner that was launched says.
+    (void)!write(STDOUT_FILENO, warm.said.data, warm.said.size);
+    return true;
 }
 
+// What fails once it has the lock may do later.
 static void be_runner(const trp_wire_handover *what, trp_warm_job *job)
 {
     char number[24];
@@ -244,34 +255,49 @@ static void be_runner(const trp_wire_handover *what, trp_warm_job *job)
     write_score(warm.score);
     if (!take_lock(what, &job->lock))
         _exit(EXIT_SUCCESS); // Another one is the run, or none is to be.
-    if (!set_output(what->folder) || strlen(what->folder) >= sizeof job->folder)
-        _exit(EXIT_FAILURE);
+    TRP_FAULT("before warm output");
+    bool output = set_output(what->folder);
+    TRP_FAULT("after warm output");
+    if (!output || strlen(what->folder) >= sizeof job->folder)
+        _exit(TRP_JOB_NO_END);
     job->job = what->job;
     job->attempt = what->attempt;
     strcpy(job->folder, what->folder);
     trp_buffer_append(&job->order, what->order.data, what->order.size);
     snprintf(number, sizeof number, "%lld", (long long)what->job);
     if (job->order.failed || setenv("TROUPE_IN_JOB", number, 1) != 0)
-        _exit(EXIT_FAILURE);
+        _exit(TRP_JOB_NO_END);
+}
+
+// There can be no process: the job begins later, by the launcher, and this one is of no use.
+_Noreturn static void give_up(const trp_wire_handover *what, int error)
+{
+    trp_path path;
+    int fd = trp_path_make(&path, "%s/log", what->folder) == TROUPE_OK
+                 ? open(path.text, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC)
+                 : -1;
+    if (fd >= 0)
+        dprintf(fd, "no process can be made for attempt %d: %s\n", what->attempt, strerror(error));
+    say_gone(what->job, what->attempt, W_EXITCODE(TRP_JOB_NO_END, 0));
+    _exit(EXIT_SUCCESS);
 }
 
 // true in the runner.
 static bool make_runner(const trp_wire_handover *what, trp_warm_job *job)
 {
-    pid_t pid = warm.count < RUNNERS_MAX && what->folder != NULL ? fork() : -1;
+    pid_t pid = fork();
     if (pid == 0) {
         be_runner(what, job);
         return true;
     }
-    int pidfd = pid > 0 ? pidfd_open(pid, 0) : -1;
-    trp_wire_taken taken = {.job = what->job, .attempt = what->attempt};
-    if (pid > 0 && pidfd < 0)
-        _exit(EXIT_SUCCESS); // The server finds it by its lock.
-    if (pid > 0)
-        warm.runners[warm.count++] = (struct runner){pid, pidfd, what->attempt, what->job};
-    say(TRP_WIRE_TAKEN, &troupe_type_trp_wire_taken, &taken);
     if (pid < 0)
-        say_gone(what->job, what->attempt, 0);
+        give_up(what, errno);
+    int pidfd = pidfd_open(pid, 0);
+    trp_wire_taken taken = {.job = what->job, .attempt = what->attempt};
+    if (pidfd < 0)
+        _exit(EXIT_SUCCESS); // The server finds it by its lock.
+    warm.runners[warm.count++] = (struct runner){pid, pidfd, what->attempt, what->job};
+    say(TRP_WIRE_TAKEN, &troupe_type_trp_wire_taken, &taken);
     return false;
 }
 
@@ -282,7 +308,8 @@ static bool take_frame(const trp_wire_frame *frame, trp_warm_job *job)
     trp_wire_handover what;
     bool runner = false;
     if (frame->kind == TRP_WIRE_HANDOVER) {
-        if (trp_wire_read(frame, &troupe_type_trp_wire_handover, &arena, &what) != TROUPE_OK)
+        if (trp_wire_read(frame, &troupe_type_trp_wire_handover, &arena, &what) != TROUPE_OK ||
+            what.folder == NULL || warm.count >= TRP_WARM_RUNNERS_MAX)
             _exit(EXIT_SUCCESS);
         runner = make_runner(&what, job);
     }
@@ -318,7 +345,7 @@ static bool take_frames(trp_warm_job *job)
 static void wait_for_jobs(int idle_ms, trp_warm_job *job)
 {
     for (;;) {
-        struct pollfd events[RUNNERS_MAX + 1];
+        struct pollfd events[TRP_WARM_RUNNERS_MAX + 1];
         for (int i = 0; i < warm.count; i++)
             events[i] = (struct pollfd){.fd = warm.runners[i].pidfd, .events = POLLIN};
         events[warm.count] = (struct pollfd){.fd = warm.line, .events = POLLIN};
@@ -371,7 +398,7 @@ bool trp_warm_copy(const char *folder, const trp_wire_order *order, trp_alive **
     *job = (trp_warm_job){0};
     if (order->warm == 0 || !find_state_folder(folder, &state_folder) ||
         count_entries("/proc/self/task") != 1 || has_children() || has_timers() ||
-        has_descriptors() || has_memory() || !keep_said(folder))
+        has_descriptors(folder) || has_memory() || !keep_said(folder))
         return false;
     pid_t between = fork();
     if (between == 0) {

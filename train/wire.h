@@ -184,6 +184,8 @@ TROUPE_STRUCT(trp_wire_order, (int64_t, job), (int, attempt), (troupe_text, subm
               (uint64_t, warm), // By which a copy of the runner is known that waits for other jobs,
               (int, warm_s));   // so long; 0: there is to be none.
 
+// So many runners a warm one has at a time.
+enum { TRP_WARM_RUNNERS_MAX = 256 };
 // A job that a warm runner is to make a runner of: its folder, and its order, packed.
 TROUPE_STRUCT(trp_wire_handover, (int64_t, job), (int, attempt), (troupe_text, folder),
               (troupe_bytes, order));

@@ -5,17 +5,22 @@
 #include "support.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <runtime/base/fault.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <train/server_link.h>
 #include <train/state_folder.h>
 #include <troupe.h>
 #include <unistd.h>
 
-static char *top, *storage, *witness; // Found in the environment by what is started.
+static char *top, *storage, *witness, *mark,
+    *elsewhere; // Found in the environment by what is started.
 
 TROUPE_STRUCT(plan, (int, reports), (int, step_us), (int, number));
 
@@ -31,7 +36,84 @@ static troupe_status step(troupe_rank *me, const plan *config)
 }
 TROUPE_TRAINER(step, plan);
 
+enum { FIRST_TO_GO = 1000 };
+
+static int score_of(const char *process)
+{
+    char path[300], score[16] = "";
+    snprintf(path, sizeof path, "/proc/%s/oom_score_adj", process);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        (void)!fgets(score, sizeof score, file);
+        (void)fclose(file);
+    }
+    return atoi(score);
+}
+
 // ---- the program, before its start
+
+// A copy, which the kernel is to end first, makes no process with the setting.
+pid_t fork(void)
+{
+    static pid_t (*next)(void);
+    if (next == NULL)
+        *(void **)&next = dlsym(RTLD_NEXT, "fork");
+    if (getenv("WARM_NO_FORKS") == NULL || score_of("self") != FIRST_TO_GO)
+        return next();
+    errno = EAGAIN;
+    return -1;
+}
+
+#ifdef TROUPE_FAULTS
+// The first runner that is made of a copy, and no other.
+static bool is_first(void)
+{
+    int fd = open(mark, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+static struct rlimit full;
+
+static void end_limit(void)
+{
+    (void)setrlimit(RLIMIT_FSIZE, &full);
+}
+
+// Until the output is set nothing can be written, as where a disk is full.
+static void set_limit(void)
+{
+    if (!is_first())
+        return;
+    (void)signal(SIGXFSZ, SIG_IGN);
+    (void)getrlimit(RLIMIT_FSIZE, &full);
+    (void)setrlimit(RLIMIT_FSIZE, &(struct rlimit){0, full.rlim_max});
+    trp_fault_call_at("after warm output", 1, end_limit);
+}
+
+static void have_no_descriptor(void)
+{
+    struct rlimit files;
+    if (is_first() && getrlimit(RLIMIT_NOFILE, &files) == 0)
+        (void)setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, files.rlim_max});
+}
+
+static void set_fault(void)
+{
+    if (getenv("WARM_FULL") != NULL)
+        trp_fault_call_at("before warm output", 1, set_limit);
+    if (getenv("WARM_NO_LOG") != NULL)
+        trp_fault_call_at("before warm output", 1, have_no_descriptor);
+}
+#endif
+
+static void say_elsewhere(void)
+{
+    FILE *file = freopen(elsewhere, "a", stdout);
+    if (file == NULL || dup2(STDOUT_FILENO, STDERR_FILENO) < 0)
+        exit(EXIT_FAILURE);
+}
 
 // A line for each time that main was run for a job, and a descriptor or a thing to see in the log.
 static void be_main(void)
@@ -43,11 +125,19 @@ static void be_main(void)
         fprintf(file, "%d\n", (int)getpid());
         (void)fclose(file);
     }
-    printf("main has begun\n");
+    if (getenv("WARM_ELSEWHERE") != NULL)
+        say_elsewhere();
+    else
+        printf("main has begun\n");
+    if (getenv("WARM_READS") != NULL && freopen(witness, "r", stdin) == NULL)
+        exit(EXIT_FAILURE);
     if (getenv("WARM_HOLDS") != NULL)
         (void)open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (getenv("WARM_IGNORES") != NULL)
         (void)signal(SIGCHLD, SIG_IGN);
+#ifdef TROUPE_FAULTS
+    set_fault();
+#endif
 }
 
 static int mains(void)
@@ -65,7 +155,7 @@ static int mains(void)
 // The copy that waits, by what it has said of itself to the kernel; 0: none.
 static pid_t find_copy(void)
 {
-    char own[4096], path[300], exe[4096], score[16];
+    char own[4096], path[300], exe[4096];
     pid_t found = 0;
     ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
     own[length > 0 ? length : 0] = '\0';
@@ -74,12 +164,8 @@ static pid_t find_copy(void)
         snprintf(path, sizeof path, "/proc/%s/exe", it->d_name);
         length = readlink(path, exe, sizeof exe - 1);
         exe[length > 0 ? length : 0] = '\0';
-        snprintf(path, sizeof path, "/proc/%s/oom_score_adj", it->d_name);
-        FILE *file = strcmp(own, exe) == 0 ? fopen(path, "re") : NULL;
-        if (file != NULL && fgets(score, sizeof score, file) != NULL && atoi(score) == 1000)
+        if (strcmp(own, exe) == 0 && score_of(it->d_name) == FIRST_TO_GO)
             found = (pid_t)atoi(it->d_name);
-        if (file != NULL)
-            (void)fclose(file);
     }
     closedir(all);
     return found;
@@ -143,10 +229,15 @@ static int begin(void **state)
 static int clear(void **state)
 {
     (void)state;
-    char command[400], output[400];
+    static const char *const settings[] = {"WARM_HOLDS", "WARM_IGNORES",  "WARM_ELSEWHERE",
+                                           "WARM_READS", "WARM_NO_FORKS", "WARM_FULL",
+                                           "WARM_NO_LOG"};
+    char command[600], output[400];
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
+        unsetenv(settings[i]);
     run_tool("server stop --jobs");
     assert_true(support_wait_until(is_gone, NULL, SUPPORT_SOON_MS));
-    snprintf(command, sizeof command, "rm -rf %s/state %s", top, witness);
+    snprintf(command, sizeof command, "rm -rf %s/state %s %s %s", top, witness, mark, elsewhere);
     assert_int_equal(support_run(command, output, sizeof output), 0);
     return 0;
 }
@@ -246,17 +337,72 @@ static void test_another_environment_is_another_kind(void **state)
     assert_int_equal(mains(), 2);
 }
 
+static void assert_no_copy(const char *setting)
+{
+    setenv(setting, "1", 1);
+    do_job(1);
+    do_job(2);
+    assert_int_equal(mains(), 2);
+    assert_int_equal(find_copy(), 0);
+}
+
 // A descriptor of main's would be shared by all of them.
 static void test_a_program_that_holds_something_is_not_copied(void **state)
 {
     (void)state;
-    setenv("WARM_HOLDS", "1", 1);
-    do_job(1);
-    do_job(2);
-    unsetenv("WARM_HOLDS");
-    assert_int_equal(mains(), 2);
-    assert_int_equal(find_copy(), 0);
+    assert_no_copy("WARM_HOLDS");
 }
+
+static void test_a_program_with_output_of_its_own_is_not_copied(void **state)
+{
+    (void)state;
+    assert_no_copy("WARM_ELSEWHERE");
+}
+
+static void test_a_program_with_input_of_its_own_is_not_copied(void **state)
+{
+    (void)state;
+    assert_no_copy("WARM_READS");
+}
+
+// The launcher is asked next, and nothing is counted.
+static void test_a_copy_that_cannot_fork(void **state)
+{
+    (void)state;
+    setenv("WARM_NO_FORKS", "1", 1);
+    do_job(1);
+    (void)await_copy();
+    do_job(2);
+    assert_int_equal(mains(), 2);
+}
+
+#ifdef TROUPE_FAULTS
+// What main had said is missing there, and no more.
+static void test_a_full_disk_ends_no_job(void **state)
+{
+    char path[300];
+    (void)state;
+    setenv("WARM_FULL", "1", 1);
+    do_job(1);
+    (void)await_copy();
+    do_job(2);
+    assert_int_equal(mains(), 1);
+    snprintf(path, sizeof path, "%s/state/jobs/%08d/log", top, 2);
+    char *log = support_read_file(path);
+    assert_int_equal(count_in(log, "main has begun"), 0);
+    free(log);
+}
+
+static void test_a_log_that_cannot_be_opened_ends_no_job(void **state)
+{
+    (void)state;
+    setenv("WARM_NO_LOG", "1", 1);
+    do_job(1);
+    (void)await_copy();
+    do_job(2);
+    assert_int_equal(access(mark, F_OK), 0);
+}
+#endif
 
 static void test_a_program_that_ignores_its_children(void **state)
 {
@@ -264,7 +410,6 @@ static void test_a_program_that_ignores_its_children(void **state)
     setenv("WARM_IGNORES", "1", 1);
     for (int i = 0; i < 3; i++)
         do_job(i);
-    unsetenv("WARM_IGNORES");
     assert_true(mains() <= 3);
 }
 
@@ -348,6 +493,8 @@ int main(int argc, char **argv)
     }
     storage = support_path(top, "runs");
     witness = support_path(top, "witness");
+    mark = support_path(top, "mark");
+    elsewhere = support_path(top, "elsewhere");
     be_main();
     troupe_must(troupe_start(argc, argv, .cpus = 2)); // Does not return in a job.
     const struct CMUnitTest tests[] = {
@@ -355,6 +502,13 @@ int main(int argc, char **argv)
         TEST(test_several_at_a_time),
         TEST(test_another_environment_is_another_kind),
         TEST(test_a_program_that_holds_something_is_not_copied),
+        TEST(test_a_program_with_output_of_its_own_is_not_copied),
+        TEST(test_a_program_with_input_of_its_own_is_not_copied),
+        TEST(test_a_copy_that_cannot_fork),
+#ifdef TROUPE_FAULTS
+        TEST(test_a_full_disk_ends_no_job),
+        TEST(test_a_log_that_cannot_be_opened_ends_no_job),
+#endif
         TEST(test_a_program_that_ignores_its_children),
         TEST(test_a_dead_copy_is_followed_by_another),
         TEST(test_a_copy_that_hangs),
