@@ -36,7 +36,8 @@ struct trp_gate {
     int answered; // Number of a report; 0: none.
     question *first, **last;
     int waiting;
-    trp_verdicts known; // Of a train server's job; the thread's.
+    trp_verdicts known; // Of a train server's job; the thread's,
+    trp_verdicts heard; // and with the lock.
     trp_gate_plan plan;
     int reports[TRP_GATE_REPORTS_MAX];
 };
@@ -95,6 +96,7 @@ troupe_status trp_gate_make(troupe_job *job, const troupe_gate *given, trp_gate 
                                  .reports = {gate->reports, how.report_count},
                                  .timeout_ms = how.timeout_ms};
     gate->known = trp_verdicts_begin();
+    gate->heard = trp_verdicts_begin();
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -167,14 +169,21 @@ static void decide(trp_gate *gate, const troupe_report_event *event)
         send_answer(gate, event->number, answer, ranks);
 }
 
-// With the lock, which is let go while the gate decides.
-static void decide_first(trp_gate *gate)
+// With the lock.
+static question *take_first(trp_gate *gate)
 {
-    question *asked = gate->first;
-    gate->first = asked->next;
+    question *first = gate->first;
+    gate->first = first->next;
     if (gate->first == NULL)
         gate->last = &gate->first;
     gate->waiting--;
+    return first;
+}
+
+// With the lock, which is let go while the gate decides.
+static void decide_first(trp_gate *gate)
+{
+    question *asked = take_first(gate);
     gate->deciding = true;
     pthread_mutex_unlock(&gate->lock);
     decide(gate, &asked->event);
@@ -283,18 +292,40 @@ void trp_gate_ask(trp_gate *gate, const troupe_report_event *event)
         trp_scheduler_unblock();
 }
 
+// With the lock: it is not asked about that report.
+static void leave_out(trp_gate *gate, int number)
+{
+    if (!gate->full)
+        trp_log(TRP_WARN, "the gate of %s is behind, and not asked about report %d: it has %d more",
+                gate->job->path, number, gate->waiting);
+    gate->full = true;
+}
+
+// With the lock. Who comes to a job that has run is told of all its reports at once. Most are
+// answered; of the others the run waits for the newest alone, so that the oldest gives way.
+static void make_room(trp_gate *gate)
+{
+    trp_verdicts_read(&gate->heard, gate->job->detached->folder);
+    while (gate->first != NULL && gate->first->event.number <= gate->heard.answered)
+        trp_free(take_first(gate));
+    if (gate->waiting < QUESTIONS_MAX)
+        return;
+    question *oldest = take_first(gate);
+    leave_out(gate, oldest->event.number);
+    trp_free(oldest);
+}
+
 void trp_gate_tell(trp_gate *gate, const troupe_report_event *event)
 {
     if (!names(gate, event->number))
         return;
     pthread_mutex_lock(&gate->lock);
-    bool full = gate->waiting >= QUESTIONS_MAX;
-    if (!full)
-        full = !put(gate, event) && !gate->ended;
-    if (full && !gate->full)
-        trp_log(TRP_WARN, "the gate of %s is behind, and not asked about report %d: it has %d more",
-                gate->job->path, event->number, gate->waiting);
-    gate->full = full;
+    if (gate->waiting >= QUESTIONS_MAX)
+        make_room(gate);
+    else if (gate->waiting == 0)
+        gate->full = false;
+    if (!put(gate, event) && !gate->ended)
+        leave_out(gate, event->number);
     pthread_mutex_unlock(&gate->lock);
 }
 
@@ -337,6 +368,7 @@ void trp_gate_free(trp_gate *gate)
         trp_free(at);
     }
     trp_verdicts_close(&gate->known);
+    trp_verdicts_close(&gate->heard);
     pthread_cond_destroy(&gate->changed);
     pthread_mutex_destroy(&gate->lock);
     trp_free(gate);

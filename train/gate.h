@@ -30,7 +30,8 @@ bool trp_gate_names(const trp_gate_plan *plan, int number);
 // Asks, if the gate named that report. Stops the job where the answer is to.
 void trp_gate_ask(trp_gate *gate, const troupe_report_event *event);
 // Of a train server's job: has it decide on a report that lies in the journal, if it named that and
-// no answer to it or a later one is known. Does not wait.
+// no answer to it or a later one is known. Does not wait; where too many wait, the oldest is left
+// out.
 void trp_gate_tell(trp_gate *gate, const troupe_report_event *event);
 // Whether this thread is deciding.
 bool trp_gate_is_caller(trp_gate *gate);
