@@ -507,7 +507,7 @@ troupe_status trp_jobs_show(trp_jobs *jobs, trp_entry *job, trp_arena *arena, tr
                             .folder = job->folder,
                             .state = shown_state(job),
                             .attempt = row->attempt,
-                            .runner = granted ? (int)job->process : 0,
+                            .runner = granted && job->process > 0 ? (int)job->process : 0,
                             .need = row->need,
                             .ranks = granted ? row->granted_ranks : 0,
                             .cpus = granted ? row->cpus : 0,

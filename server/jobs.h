@@ -23,10 +23,13 @@ struct trp_entry {
     // Of the attempt under way.
     bool launching; // Is to be started once its grant is in the books.
     int launch_step_ms;
-    pid_t process; // That the server watches: of the launcher, or who had the lock; 0: none.
-    bool own, connected;
-    int exit_status; // Of an own process, as of waitpid.
-    int64_t due_ms;  // When to look at it next; 0: when something happens.
+    // That the server watches: of the launcher, or who had the lock; 0: none. Below 0: one that a
+    // warm runner makes, whose number is not known before it greets.
+    pid_t process;
+    bool own;        // How it ends is told, as of waitpid.
+    int exit_status; // If so.
+    bool connected;
+    int64_t due_ms; // When to look at it next; 0: when something happens.
     int look_step_ms;
     int again_step_ms;         // Between attempts that could not begin; 0: the last one could.
     int64_t kill_ms;           // When its process is ended; 0: it is not.
@@ -95,7 +98,7 @@ troupe_status trp_jobs_greet(trp_jobs *jobs, const trp_wire_runner *runner, pid_
                              trp_entry **job);
 void trp_jobs_progress(trp_jobs *jobs, trp_entry *job, const trp_wire_progress *progress);
 void trp_jobs_lost_touch(trp_jobs *jobs, trp_entry *job); // The runner's connection has ended.
-// The process that is watched has ended, `status` as of waitpid if it was an own one.
+// The process that is watched has ended, `status` as of waitpid; below 0: that is not known.
 void trp_jobs_exited(trp_jobs *jobs, trp_entry *job, int status);
 
 // Decides, stores, tells and starts. TROUPE_NO_SPACE: nothing could be stored, and it will be tried

@@ -827,9 +827,12 @@ void trp_jobs_lost_touch(trp_jobs *jobs, trp_entry *job)
 
 void trp_jobs_exited(trp_jobs *jobs, trp_entry *job, int status)
 {
-    if (job->row.state == TRP_JOB_STARTING && job->process != 0)
+    // Where neither a number nor a status was known, the runner may go on.
+    bool ended = job->process > 0 || (job->process < 0 && status >= 0);
+    if (job->row.state == TRP_JOB_STARTING && ended)
         job->row.elapsed_s += fmax(0, jobs->unix_s - job->row.granted_at);
     job->process = 0;
+    job->own = status >= 0;
     job->exit_status = status;
     job->look_step_ms = 0;
     if (job->row.state == TRP_JOB_STARTING)

@@ -114,10 +114,10 @@ static void end_process(void *user, trp_entry *job, bool keeper)
 
 void trp_server_process_ready(trp_server *server, trp_process *process)
 {
-    int status = 0;
+    int status = -1;
     if (process->own && waitpid(process->process, &status, WNOHANG) == 0)
         return;
-    if (process->job != NULL) {
+    if (process->job != NULL && !trp_server_warm_tells(server, process->job)) {
         ((trp_job_link *)process->job->user)->process = NULL;
         trp_jobs_exited(server->jobs, process->job, status);
     }

@@ -155,6 +155,8 @@ bool trp_server_launch_warm(trp_server *server, trp_entry *job, const trp_wire_l
 void trp_server_warm_comes(trp_server *server, trp_client *client, uint64_t token);
 void trp_server_warm_taken(trp_client *client, const trp_wire_taken *what);
 void trp_server_warm_gone(trp_server *server, trp_client *client, const trp_wire_gone *what);
+// Of a runner that has ended: whether a warm one, which made it, will say how. It is waited for.
+bool trp_server_warm_tells(trp_server *server, trp_entry *job);
 void trp_server_forget_warm(trp_server *server, trp_client *client);
 void trp_server_close_warm(trp_server *server);
 // Ends those whose time is over; when the next one's is, INT64_MAX: never.

@@ -10,11 +10,13 @@
 #include <server/server_internal.h>
 #include <string.h>
 #include <sys/random.h>
+#include <train/file.h>
+#include <unistd.h>
 
 enum {
     WARM_MAX = 8,    // Kinds that are waited for.
     COME_MS = 60000, // Until a copy is expected no more.
-    TAKE_MS = 2000,  // Until it has to have made a runner.
+    TAKE_MS = 2000,  // Until it has to have made a runner, or to have said how one ended.
 };
 
 // An attempt that was handed over, until its process has ended.
@@ -60,7 +62,7 @@ static void lose_handed(trp_server *server, handed *it)
 {
     if (it->process.job != NULL) {
         ((trp_job_link *)it->process.job->user)->process = NULL;
-        trp_jobs_exited(server->jobs, it->process.job, 0);
+        trp_jobs_exited(server->jobs, it->process.job, -1);
     }
     trp_free(it);
 }
@@ -201,7 +203,7 @@ static troupe_status hand_over(trp_server *server, trp_warm *warm, trp_entry *jo
         return status;
     }
     *it = (handed){.next = warm->first,
-                   .process = {{TRP_SOURCE_PROCESS, -1}, warm->client->process, false, job, NULL},
+                   .process = {{TRP_SOURCE_PROCESS, -1}, -1, false, job, NULL},
                    .job = job->row.id,
                    .attempt = job->row.attempt,
                    .due_ms = trp_clock_ms() + TAKE_MS};
@@ -240,9 +242,9 @@ bool trp_server_launch_warm(trp_server *server, trp_entry *job, const trp_wire_l
     return done;
 }
 
-static handed **find_handed(trp_client *client, int64_t job, int attempt)
+static handed **find_handed(trp_warm *warm, int64_t job, int attempt)
 {
-    handed **at = client->warm != NULL ? &client->warm->first : NULL;
+    handed **at = warm != NULL ? &warm->first : NULL;
     while (at != NULL && *at != NULL && ((*at)->job != job || (*at)->attempt != attempt))
         at = &(*at)->next;
     return at != NULL && *at != NULL ? at : NULL;
@@ -250,21 +252,51 @@ static handed **find_handed(trp_client *client, int64_t job, int attempt)
 
 void trp_server_warm_taken(trp_client *client, const trp_wire_taken *what)
 {
-    handed **at = find_handed(client, what->job, what->attempt);
+    handed **at = find_handed(client->warm, what->job, what->attempt);
     if (at != NULL)
         (*at)->due_ms = 0;
 }
 
+bool trp_server_warm_tells(trp_server *server, trp_entry *job)
+{
+    trp_path end;
+    handed **at = NULL;
+    for (trp_warm *warm = server->warm; warm != NULL && at == NULL; warm = warm->next)
+        at = find_handed(warm, job->row.id, job->row.attempt);
+    if (at == NULL || trp_path_make(&end, "%s/end", job->folder) != TROUPE_OK ||
+        access(end.text, F_OK) == 0) // How it ended is there.
+        return false;
+    (*at)->process.job = job;
+    (*at)->due_ms = trp_clock_ms() + TAKE_MS;
+    ((trp_job_link *)job->user)->process = &(*at)->process;
+    return true;
+}
+
+// The process that is watched of the attempt, if it is the one that is under way: a warm runner's,
+// or since it has greeted the runner itself.
+static trp_process *find_process(trp_server *server, const handed *it)
+{
+    trp_entry *job;
+    trp_wire_job_name name = {.job = it->job};
+    if (trp_jobs_find(server->jobs, &name, &job) != TROUPE_OK || job->row.attempt != it->attempt ||
+        job->user == NULL)
+        return NULL;
+    return ((trp_job_link *)job->user)->process;
+}
+
 void trp_server_warm_gone(trp_server *server, trp_client *client, const trp_wire_gone *what)
 {
-    handed **at = find_handed(client, what->job, what->attempt);
+    handed **at = find_handed(client->warm, what->job, what->attempt);
     if (at == NULL)
         return;
     handed *it = *at;
     *at = it->next;
-    if (it->process.job != NULL) {
-        ((trp_job_link *)it->process.job->user)->process = NULL;
-        trp_jobs_exited(server->jobs, it->process.job, what->status);
+    trp_process *process = find_process(server, it);
+    if (process != NULL) {
+        trp_entry *job = process->job;
+        ((trp_job_link *)job->user)->process = NULL;
+        process->job = NULL; // A pidfd is still waited for.
+        trp_jobs_exited(server->jobs, job, what->status);
     }
     trp_free(it);
     client->warm->due_ms = trp_clock_ms() + (int64_t)server->how->warm_s * 1000;

@@ -204,7 +204,7 @@ static void reap(struct pollfd *events)
 {
     for (int i = warm.count; i-- > 0;) {
         struct runner it = warm.runners[i];
-        int status = 0; // What stays so if the program has children reaped in another way.
+        int status = -1; // What stays so if the program has children reaped in another way.
         if (events[i].revents == 0 || waitpid(it.pid, &status, WNOHANG) == 0)
             continue;
         close(it.pidfd);

@@ -190,7 +190,7 @@ enum { TRP_WARM_RUNNERS_MAX = 256 };
 TROUPE_STRUCT(trp_wire_handover, (int64_t, job), (int, attempt), (troupe_text, folder),
               (troupe_bytes, order));
 TROUPE_STRUCT(trp_wire_warm, (uint64_t, token));
-// There is a process for it; it has ended, with that status as of waitpid.
+// There is a process for it; it has ended, with that status as of waitpid; below 0: not known.
 TROUPE_STRUCT(trp_wire_taken, (int64_t, job), (int, attempt));
 TROUPE_STRUCT(trp_wire_gone, (int64_t, job), (int, attempt), (int, status));
 

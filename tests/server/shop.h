@@ -292,7 +292,7 @@ static inline void shop_die(shop *it, trp_entry *job)
     assert_true(process > 0);
     kill(process, SIGKILL);
     assert_int_equal(waitpid(process, &status, 0), process);
-    trp_jobs_exited(it->jobs, job, job->own ? status : 0);
+    trp_jobs_exited(it->jobs, job, job->own ? status : -1);
 }
 
 // It leaves without an end, as one that was told to.
