@@ -169,10 +169,11 @@ static void decide(trp_gate *gate, const troupe_report_event *event)
         send_answer(gate, event->number, answer, ranks);
 }
 
-// With the lock.
+// With the lock. There is one.
 static question *take_first(trp_gate *gate)
 {
     question *first = gate->first;
+    trp_assert(first != NULL);
     gate->first = first->next;
     if (gate->first == NULL)
         gate->last = &gate->first;

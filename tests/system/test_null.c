@@ -318,6 +318,29 @@ static void test_repositories(void **state)
     assert_int_equal(faults, 0);
 }
 
+static void test_stored_programs(void **state)
+{
+    (void)state;
+    troupe_job *job;
+    troupe_sweep *sweep;
+    troupe_stored_service *service = NULL;
+    troupe_tensor tensor = {0};
+    const troupe_param space[] = {TROUPE_NAMED_UNIFORM("rate", 0, 1)};
+    REFUSED(troupe_submit_stored_with, (NULL, NULL, NULL, &job, NULL), "ref");
+    REFUSED(troupe_submit_stored_with, ("k", NULL, NULL, NULL, NULL), "job");
+    REFUSED(troupe_tune_stored_with, (NULL, NULL, space, 1, &sweep, NULL), "ref");
+    REFUSED(troupe_tune_stored_with, ("k", NULL, NULL, 1, &sweep, NULL), "space");
+    REFUSED(troupe_tune_stored_with, ("k", NULL, space, 1, NULL, NULL), "sweep");
+    REFUSED(troupe_serve_stored_with, (NULL, "/k", &service, NULL), "ref");
+    REFUSED(troupe_serve_stored_with, ("k", NULL, &service, NULL), "route");
+    REFUSED(troupe_serve_stored_with, ("k", "/k", NULL, NULL), "service");
+    REFUSED(troupe_stored_predict, (NULL, &tensor, &tensor), "service");
+    HARMLESS(troupe_stored_service_stop, (NULL, 0));
+    HARMLESS((troupe_stored_service_where_get), (NULL, NULL, 0));
+    note("troupe_stored_service_where_get");
+    assert_int_equal(faults, 0);
+}
+
 static void test_objects(void **state)
 {
     (void)state;
@@ -755,6 +778,7 @@ static void test_sweeps(void **state)
     HARMLESS(troupe_sweep_stopped, (NULL));
     HARMLESS(troupe_sweep_best, (NULL));
     HARMLESS(troupe_sweep_best_config, (NULL));
+    HARMLESS(troupe_sweep_best_json, (NULL));
     HARMLESS(troupe_sweep_elapsed_s, (NULL));
     HARMLESS(troupe_sweep_print, (NULL, stderr));
     troupe_scheduler *scheduler = troupe_asha_with(NULL);
@@ -786,7 +810,7 @@ static const char *const plain_ones[] = {
     "troupe_stream_drop",      "troupe_strerror",
     "troupe_timer_stop",       "troupe_actor_unlink",
     "troupe_version",          "troupe_actor_restarts",
-    "troupe_service_stop",
+    "troupe_service_stop",     "troupe_stored_serves_",
 };
 
 // Each function of the library's list has been called above, or takes no pointer. (Those of the
@@ -833,11 +857,12 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),   cmocka_unit_test(test_repositories),
-        cmocka_unit_test(test_objects),  cmocka_unit_test(test_actors),
-        cmocka_unit_test(test_many),     cmocka_unit_test(test_channels),
-        cmocka_unit_test(test_training), cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_sweeps),   cmocka_unit_test(test_none_is_missing),
+        cmocka_unit_test(test_values),          cmocka_unit_test(test_repositories),
+        cmocka_unit_test(test_stored_programs), cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_actors),          cmocka_unit_test(test_many),
+        cmocka_unit_test(test_channels),        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_batches),         cmocka_unit_test(test_sweeps),
+        cmocka_unit_test(test_none_is_missing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
