@@ -1,6 +1,7 @@
 // test_warm.c: warm runners: jobs of one kind are run by copies of a process whose program has come
 // to troupe_start once, and nothing is lost when any of them dies.
 // timeout: 120
+// label: notsan
 // cost: 10
 #include "support.h"
 
@@ -511,9 +512,6 @@ static int end(void **state)
 
 int main(int argc, char **argv)
 {
-#if defined(__SANITIZE_THREAD__)
-    return 77; // Skipped: the program has a thread of the sanitizer's, so nothing is copied.
-#endif
     top = getenv("TEST_WARM_TOP");
     if (top == NULL) {
         top = support_directory_make();
