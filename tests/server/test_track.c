@@ -1,6 +1,7 @@
 // test_track.c: what is sent of jobs to a webhook and to MLflow, which a thread of this program
 // stands in for, while senders, servers and receivers are killed.
 // timeout: 120
+// label: notsan
 #include "made.h"
 #include "tracker_stand_in.h"
 
@@ -129,6 +130,7 @@ static int await_sender(pid_t sender)
 {
     int status;
     assert_int_equal(waitpid(sender, &status, 0), sender);
+    receiver_settle();
     return status;
 }
 
@@ -194,19 +196,17 @@ static void test_a_receiver_that_fails_is_tried_again(void **state)
     make_job(1, "null");
     end_job(1, TROUPE_OK, NULL);
     configure("/hook", NULL);
-    receiver.fails = 1;
-    receiver.code = 503;
+    receiver_refuse(1, 503);
     send_all_there_is();
     assert_int_equal(receiver.requests, 2);
     assert_int_equal(receiver.hook_count, 1);
     // What is refused is not.
     make_job(2, "null");
     end_job(2, TROUPE_OK, NULL);
-    receiver.fails = 100;
-    receiver.code = 410;
+    receiver_refuse(100, 410);
     send_all_there_is();
     assert_int_equal(receiver.requests, 3);
-    receiver.fails = 0;
+    receiver_refuse(0, 0);
     send_all_there_is();
     assert_int_equal(receiver.requests, 3);
 }
@@ -218,7 +218,9 @@ static void test_a_long_answer_is_an_answer(void **state)
     make_job(1, "null");
     end_job(1, TROUPE_OK, NULL);
     configure("/hook", NULL);
+    pthread_mutex_lock(&receiver.lock);
     receiver.padding = 5 << 20;
+    pthread_mutex_unlock(&receiver.lock);
     send_all_there_is();
     assert_int_equal(receiver.requests, 1);
     assert_int_equal(receiver.hook_count, 1);
@@ -243,10 +245,7 @@ static void test_what_refuses_is_asked_less_often(void **state)
     begin_run(1);
     end_job(1, TROUPE_OK, NULL);
     configure(NULL, "");
-    pthread_mutex_lock(&receiver.lock);
-    receiver.fails = 1000;
-    receiver.code = 401;
-    pthread_mutex_unlock(&receiver.lock);
+    receiver_refuse(1000, 401);
     char *log = support_path(at.state, "track.log");
     support_write_file(log, "", 0);
     free(log);

@@ -37,7 +37,7 @@ static struct receiver {
     pthread_mutex_t lock;
     pthread_t thread;
     int listener, port;
-    bool ends;
+    _Atomic bool ends;
     int requests;    // So far.
     int fails, code; // So many of the next ones are answered with that code.
     char token[8000];
@@ -306,6 +306,22 @@ static inline void receiver_end(void)
     (void)shutdown(receiver.listener, SHUT_RDWR);
     (void)pthread_join(receiver.thread, NULL);
     (void)close(receiver.listener);
+}
+
+// Has it refuse the next requests, with that code.
+static inline void receiver_refuse(int requests, int code)
+{
+    pthread_mutex_lock(&receiver.lock);
+    receiver.fails = requests;
+    receiver.code = code;
+    pthread_mutex_unlock(&receiver.lock);
+}
+
+// What it was told until now can be read without its lock, as long as nobody tells it more.
+static inline void receiver_settle(void)
+{
+    pthread_mutex_lock(&receiver.lock);
+    pthread_mutex_unlock(&receiver.lock);
 }
 
 // Forgets what it was told.
