@@ -3,7 +3,7 @@
 // timeout: 120
 // label: notsan
 // cost: 10
-#include "support.h"
+#include "real_server.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -179,46 +179,15 @@ static bool is_there(void *user)
     return find_copy() != 0;
 }
 
-static bool is_gone(void *user)
+static bool has_no_copy(void *user)
 {
-    (void)user;
-    return find_copy() == 0;
+    return !is_there(user);
 }
 
 static pid_t await_copy(void)
 {
     assert_true(support_wait_until(is_there, NULL, SUPPORT_SOON_MS));
     return find_copy();
-}
-
-static void run_tool(const char *what)
-{
-    char command[600], output[4000];
-    snprintf(command, sizeof command, "%s %s", support_setting("TROUPE_TOOL"), what);
-    if (support_run(command, output, sizeof output) != 0)
-        support_fail_output(output, "%s has failed", command);
-}
-
-static trp_wire_status server_status(void)
-{
-    trp_arena arena = {0};
-    trp_path folder;
-    trp_wire_status status = {0};
-    trp_server_link *link;
-    trp_server_question question = {.kind = TRP_WIRE_SERVER,
-                                    .type = &troupe_type_troupe_none,
-                                    .value = &(troupe_none){0},
-                                    .timeout_ms = SUPPORT_SOON_MS,
-                                    .answer = TRP_WIRE_STATUS,
-                                    .has = &troupe_type_trp_wire_status};
-    troupe_must(trp_state_folder_find(&folder));
-    if (trp_server_link_open(folder.text, NULL, &link) != TROUPE_OK)
-        return status;
-    (void)trp_server_link_ask(link, &question, &arena, &status);
-    trp_server_link_close(&link);
-    trp_arena_clear(&arena);
-    status.folder = status.gateway = NULL;
-    return status;
 }
 
 static int begin(void **state)
@@ -238,7 +207,7 @@ static int clear(void **state)
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         unsetenv(settings[i]);
     run_tool("server stop --jobs");
-    assert_true(support_wait_until(is_gone, NULL, SUPPORT_SOON_MS));
+    assert_true(support_wait_until(has_no_copy, NULL, SUPPORT_SOON_MS));
     snprintf(command, sizeof command, "rm -rf %s/state %s %s %s", top, witness, mark, elsewhere);
     assert_int_equal(support_run(command, output, sizeof output), 0);
     return 0;
@@ -424,7 +393,7 @@ static void test_a_dead_copy_is_followed_by_another(void **state)
     do_job(1);
     pid_t first = await_copy();
     assert_int_equal(kill(first, SIGKILL), 0);
-    assert_true(support_wait_until(is_gone, NULL, SUPPORT_SOON_MS));
+    assert_true(support_wait_until(has_no_copy, NULL, SUPPORT_SOON_MS));
     do_job(2);
     pid_t second = await_copy();
     assert_int_equal(mains(), 2);
@@ -498,7 +467,7 @@ static void test_jobs_of_a_copy_outlive_it_and_the_server(void **state)
     do_job(3);
     (void)await_copy();
     // Its time is over, at last.
-    assert_true(support_wait_until(is_gone, NULL, SUPPORT_SOON_MS));
+    assert_true(support_wait_until(has_no_copy, NULL, SUPPORT_SOON_MS));
 }
 
 static int end(void **state)
