@@ -13,7 +13,7 @@ awk 'body || !/^\/\// { if (body || $0 != "") { body = 1; print } }' examples/01
 [ -s "$work/real" ] || { echo "examples/01_counter.c is empty"; status=1; }
 diff "$work/real" "$work/shown" || { echo "The README's example is not examples/01_counter.c."; status=1; }
 
-for folder in runtime/* actors/* train models tune serve server; do
+for folder in runtime/* actors/* train models tune/* serve server; do
     for file in "$folder"/*.c; do
         basename "$file" .c
     done | sort >"$work/files"

@@ -17,7 +17,7 @@
 #include <runtime/base/memory.h>
 #include <support.h>
 #include <troupe/wire.h>
-#include <tune/sweep.h>
+#include <tune/sweep/sweep.h>
 
 TROUPE_STRUCT(fake_settings, (double, rate), (int, hidden),
               (int, epochs),   // Reports until the loop ends by itself.

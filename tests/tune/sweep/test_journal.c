@@ -1,0 +1,180 @@
+// test_journal.c: the files that a sweep leaves, and what is shown of it.
+#include "fake_train.h"
+
+#include <runtime/base/memory.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <tune/sweep/journal.h>
+
+static int count_text(const char *text, const char *part)
+{
+    int count = 0;
+    for (; (text = strstr(text, part)) != NULL; text += strlen(part))
+        count++;
+    return count;
+}
+
+static void test_the_folder_tells_the_sweep(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    fake_open(2);
+    ok(SWEEP(&sweep, .trials = 3, .name = "first.sweep"));
+    char path[600];
+    snprintf(path, sizeof path, "%s/first.sweep/trials.jsonl", storage);
+    char *text = support_read_file(path);
+    assert_non_null(text);
+    assert_int_equal(count_text(text, "\n"), 1 + 3 + 3 * 9 + 3);
+    assert_int_equal(count_text(text, "{\"event\": \"sweep\", \"trainer\": \"fit\", \"metric\": "
+                                      "\"loss\", \"goal\": \"minimize\", \"trials\": 3, \"seed\": "
+                                      "1, \"scheduler\": \"FIFO\"}\n"),
+                     1);
+    assert_int_equal(count_text(text, "{\"event\": \"submitted\""), 3);
+    assert_int_equal(count_text(text, "\"number\": 9, \"elapsed_s\": 4.5, \"metrics\": {\"epoch\": "
+                                      "9, \"loss\": "),
+                     3);
+    assert_int_equal(count_text(text, "checkpoint_000008\"}"), 3);
+    assert_int_equal(count_text(text, "\"state\": \"TERMINATED\", \"reports\": 9"), 3);
+    free(text);
+
+    const troupe_trial *trial = troupe_sweep_trial(sweep, 1);
+    const fake_settings *config = trial->config;
+    snprintf(path, sizeof path, "%s/first.sweep/%s/params.json", storage, trial->name);
+    text = support_read_file(path);
+    assert_non_null(text);
+    double rate;
+    int hidden, epochs, fail_at;
+    assert_int_equal(sscanf(text,
+                            "{\"rate\": %lf, \"hidden\": %d, \"epochs\": %d, \"fail_at\": %d}\n",
+                            &rate, &hidden, &epochs, &fail_at),
+                     4);
+    assert_true(rate == config->rate);
+    assert_int_equal(hidden, config->hidden);
+    free(text);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static void test_a_taken_name_gets_a_number_and_names_are_deterministic(void **state)
+{
+    (void)state;
+    char *other = support_directory_make(), *third = support_directory_make(), names[4][64];
+    const char *homes[] = {storage, storage, other, third};
+    for (int i = 0; i < 4; i++) {
+        troupe_sweep *sweep;
+        fake_open(2);
+        ok(SWEEP(&sweep, .trials = 1, .name = "again", .seed = i == 3 ? 5 : 4,
+                 .train = TROUPE_OPTIONS(troupe_train_options, .storage = homes[i])));
+        snprintf(names[i], sizeof names[i], "%s", troupe_sweep_trial(sweep, 0)->name);
+        char path[600];
+        snprintf(path, sizeof path, "%s/again%s/%s", homes[i], i == 1 ? "_1" : "", names[i]);
+        assert_true(support_exists(path));
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+    assert_string_not_equal(names[0], names[1]); // Another folder is another sweep.
+    assert_string_equal(names[0], names[2]);     // The same name elsewhere gives the same trials.
+    assert_string_not_equal(names[0], names[3]); // Another seed is another sweep.
+    support_directory_remove(third);
+    support_directory_remove(other);
+}
+
+static void test_progress_is_a_line_and_the_table_is_whole(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    FILE *progress = tmpfile(), *printed = tmpfile();
+    assert_true(progress != NULL && printed != NULL);
+    fake_open(2);
+    fake.restart_at = 4;
+    ok(SWEEP(&sweep, .trials = 3, .progress = progress));
+    char line[512], last[512] = "";
+    rewind(progress);
+    while (fgets(line, sizeof line, progress) != NULL) {
+        assert_true(line[0] == '[' && strstr(line, " s] ") != NULL);
+        assert_null(strchr(line, '\033'));
+        memcpy(last, line, sizeof last);
+    }
+    assert_non_null(strstr(last, " s] 3 terminated; best loss "));
+
+    troupe_sweep_print(sweep, printed);
+    char text[8192];
+    rewind(printed);
+    text[fread(text, 1, sizeof text - 1, printed)] = '\0';
+    assert_int_equal(count_text(text, " | TERMINATED | 127.0.0.1:4001 | "), 3);
+    assert_int_equal(count_text(text, "Logical resource usage: 0.0/2 CPUs\n"), 1);
+    assert_int_equal(count_text(text, "Using FIFO scheduling."), 1);
+    if (strstr(text, "| loc            |     rate | hidden | iter | total time (s) | epoch | ") ==
+        NULL)
+        print_message("%s", text);
+    assert_int_equal(count_text(text, "hidden | iter | total time (s) | epoch |"), 1);
+    fclose(progress);
+    fclose(printed);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static void test_columns_are_those_asked_for(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    FILE *printed = tmpfile();
+    assert_non_null(printed);
+    fake_open(2);
+    ok(SWEEP(&sweep, .trials = 1, .columns = "loss , absent"));
+    troupe_sweep_print(sweep, printed);
+    char text[8192];
+    rewind(printed);
+    text[fread(text, 1, sizeof text - 1, printed)] = '\0';
+    assert_null(strstr(text, "epoch"));
+    assert_non_null(strstr(text, " loss | absent\n"));
+    fclose(printed);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+// The disk takes a part of a line, then nothing, then all again.
+static void test_a_line_that_is_torn_takes_no_other_with_it(void **state)
+{
+    (void)state;
+    troupe_sweep sweep = {.trainer = &fit, .metric = "loss", .folder = storage, .count = 1};
+    const trp_trial trial = {.view = {.name = "fit_3d3d1_00000", .error = ""}};
+    struct rlimit all, few;
+    struct stat about;
+    trp_journal journal;
+    char *path = support_path(storage, "trials.jsonl");
+    ok(trp_journal_open(&journal, &sweep));
+    assert_int_equal(stat(path, &about), 0);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+    void (*before)(int) = signal(SIGXFSZ, SIG_IGN);
+    few = (struct rlimit){(rlim_t)about.st_size + 10, all.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0);
+    trp_journal_checkpoint(&journal, &trial, 1, "torn");
+    trp_journal_checkpoint(&journal, &trial, 2, "lost");
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+    trp_journal_checkpoint(&journal, &trial, 3, "whole");
+    trp_journal_checkpoint(&journal, &trial, 4, "next");
+    signal(SIGXFSZ, before);
+    trp_journal_close(&journal);
+    char *text = support_read_file(path);
+    static const char rest[] = "\n{\"event\": \n"
+                               "{\"event\": \"checkpoint\", \"trial\": \"fit_3d3d1_00000\", "
+                               "\"number\": 3, \"checkpoint\": \"whole\"}\n"
+                               "{\"event\": \"checkpoint\", \"trial\": \"fit_3d3d1_00000\", "
+                               "\"number\": 4, \"checkpoint\": \"next\"}\n";
+    assert_string_equal(strchr(text, '\n'), rest);
+    free(text);
+    free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_folder_tells_the_sweep),
+        cmocka_unit_test(test_a_taken_name_gets_a_number_and_names_are_deterministic),
+        cmocka_unit_test(test_progress_is_a_line_and_the_table_is_whole),
+        cmocka_unit_test(test_columns_are_those_asked_for),
+        cmocka_unit_test(test_a_line_that_is_torn_takes_no_other_with_it),
+    };
+    return cmocka_run_group_tests(tests, make_storage, remove_storage);
+}

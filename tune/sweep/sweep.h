@@ -1,0 +1,86 @@
+// sweep.h: a sweep as the files of this layer see it, and what its controller asks of Train.
+#ifndef TRP_SWEEP_H
+#define TRP_SWEEP_H
+
+#include <runtime/base/arena.h>
+#include <tune/space/space.h>
+#include <tune/sweep/trial.h>
+
+enum {
+    TRP_METRIC_NAME = 64, // Bytes of a metric's name, its end included.
+    TRP_TRIALS_MAX = 100000,
+    TRP_TRIAL_TIMEOUT_MAX_S = 1000000000, // 31 years.
+};
+
+// Train's public functions and the facts of this process, as a table, so that tests can put another
+// Train behind the controller.
+typedef struct trp_sweep_port {
+    troupe_status (*cpus)(
+        double *cpus); // That jobs may reserve. Fails where the runtime does not run.
+    troupe_status (*submit)(const troupe_trainer *trainer, const void *config,
+                            const troupe_follower *follower, troupe_job **job,
+                            const troupe_train_options *how);
+    // The train server whose jobs trials would be: a text of the caller's.
+    troupe_status (*server)(char **folder);
+    // A job of it, by its key. TROUPE_NOT_FOUND: it has none.
+    troupe_status (*find)(const char *key, const troupe_follower *follower, const troupe_gate *gate,
+                          troupe_job **job);
+    void (*stop)(troupe_job *job);
+    // Kills its workers; its result has that status and sentence. May be asked again.
+    void (*kill)(troupe_job *job, troupe_status status, const char *why);
+    troupe_status (*wait)(troupe_job *job, int timeout_ms, troupe_result **result);
+    void (*status)(troupe_job *job, troupe_job_status *status);
+    int (*pid)(troupe_job *job); // Of rank 0, now or last; 0: there was none yet.
+    const char *(*path)(const troupe_job *job);
+    void (*close)(troupe_job **job);
+    void (*leave)(troupe_job **job); // One of a train server, which goes on.
+    troupe_status (*result_status)(const troupe_result *result);
+    const char *(*result_error)(const troupe_result *result);
+    bool (*result_stopped)(const troupe_result *result);
+    double (*result_elapsed_s)(const troupe_result *result);
+    void (*result_free)(troupe_result **result);
+    bool has_gates; // Of jobs that are submitted.
+} trp_sweep_port;
+
+// The real one.
+extern const trp_sweep_port trp_sweep_train;
+
+struct troupe_sweep {
+    const trp_sweep_port *port;
+    const troupe_trainer *trainer;
+    troupe_tune_options how;    // Defaults filled in. Its texts and its scheduler are the caller's:
+    troupe_train_options train; // they are not touched once the sweep has ended.
+    char id[33];                // Of one whose trials are a train server's: they have keys with it.
+    char *server;               // The server's folder.
+    char metric[TRP_METRIC_NAME];
+    char scheduler[96];
+    trp_space space;
+    trp_trial *trials;
+    int count;
+    char (*columns)[TRP_METRIC_NAME]; // Of metrics: TRP_COLUMNS_MAX of them, in the order shown.
+    size_t column_count;
+    bool columns_given; // By the caller; else they are the metrics that reports bring.
+    char *folder;
+    double cpus;
+    double started_s, elapsed_s;
+    char ended_at[32]; // Time of day.
+    // Where the trainer was made for the sweep: what a config is as JSON; what frees it. NULL: it
+    // was not.
+    const char *(*settings)(const troupe_trainer *trainer, const void *config, trp_arena *arena);
+    void (*release)(const troupe_trainer *trainer);
+};
+
+// Fills in defaults, and takes the options of each trial. TROUPE_INVALID names the option that is
+// wrong.
+troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune_options *how,
+                                troupe_tune_options *filled, troupe_train_options *train);
+
+// The scheduler in options of any version; NULL: none.
+troupe_scheduler *trp_sweep_scheduler(const troupe_tune_options *how);
+
+// troupe_tune_as over a given Train.
+troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *trainer,
+                            const troupe_param *params, size_t count, troupe_sweep **sweep,
+                            const troupe_tune_options *how);
+
+#endif

@@ -1,0 +1,18 @@
+// sweep_facts.h: a sweep as the facts that Train's table shows.
+#ifndef TRP_SWEEP_FACTS_H
+#define TRP_SWEEP_FACTS_H
+
+#include <runtime/base/arena.h>
+#include <train/progress.h>
+#include <train/table.h>
+#include <tune/sweep/sweep.h>
+
+trp_table_state trp_trial_table_state(troupe_trial_state state);
+// Gathers what a table shows. The arena owns what the facts point to; trials are borrowed. False:
+// no memory.
+bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *now, trp_arena *arena,
+                     trp_table *table);
+// Shows the sweep as it stands.
+void trp_sweep_show(trp_progress *progress, const troupe_sweep *sweep, int64_t now_ns);
+
+#endif

@@ -1,0 +1,73 @@
+// tune.c: troupe_tune over the real Train.
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/require.h>
+#include <runtime/shm/process_table.h>
+#include <train/keys.h>
+#include <train/server_choice.h>
+#include <tune/sweep/sweep.h>
+
+static troupe_status cpus_of_process(double *cpus)
+{
+    TROUPE_TRY(trp_process_check());
+    *cpus = trp_process_options()->cpus;
+    return TROUPE_OK;
+}
+
+static void job_status(troupe_job *job, troupe_job_status *status)
+{
+    troupe_job_status_get(job, status);
+}
+
+static troupe_status server_of_process(char **folder)
+{
+    trp_server_use use;
+    trp_path path;
+    TROUPE_TRY(trp_server_choose(TROUPE_SERVER_AUTO, &use, &path));
+    *folder = trp_strdup(path.text);
+    return *folder != NULL ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for a path");
+}
+
+static void leave(troupe_job **job)
+{
+    trp_assert(troupe_job_leave(job) == TROUPE_OK);
+}
+
+const trp_sweep_port trp_sweep_train = {
+    .cpus = cpus_of_process,
+    .submit = troupe_submit_as,
+    .server = server_of_process,
+    .find = trp_keys_find_there,
+    .stop = troupe_job_stop,
+    .kill = troupe_job_kill,
+    .wait = troupe_job_wait,
+    .status = job_status,
+    .pid = trp_handle_pid,
+    .path = troupe_job_path,
+    .close = troupe_job_close,
+    .leave = leave,
+    .result_status = troupe_result_status,
+    .result_error = troupe_result_error,
+    .result_stopped = troupe_result_stopped,
+    .result_elapsed_s = troupe_result_elapsed_s,
+    .result_free = troupe_result_free,
+    .has_gates = true,
+};
+
+troupe_status troupe_tune_as(const troupe_trainer *trainer, const troupe_param *space, size_t count,
+                             troupe_sweep **sweep, const troupe_tune_options *how)
+{
+    troupe_status status = TRP_IS_NULL(trainer)                  ? TRP_NULL(trainer)
+                           : TRP_IS_NULL(sweep)                  ? TRP_NULL(sweep)
+                           : count > 0 && TRP_IS_NULL(space)     ? TRP_NULL(space)
+                           : TRP_IS_ABSURD(count, sizeof *space) ? TRP_ABSURD(count)
+                                                                 : TROUPE_OK;
+    if (sweep != NULL)
+        *sweep = NULL;
+    if (status != TROUPE_OK) {
+        troupe_scheduler *scheduler = trp_sweep_scheduler(how);
+        troupe_scheduler_free(&scheduler);
+        return status;
+    }
+    return trp_sweep_run(&trp_sweep_train, trainer, space, count, sweep, how);
+}
