@@ -19,65 +19,10 @@
 
 #include <stdio.h>
 
+#include <troupe/study.h>
 #include <troupe/train.h>
 
 TROUPE_BEGIN_C
-
-typedef enum troupe_draw {
-    TROUPE_DRAW_FIXED,
-    TROUPE_DRAW_UNIFORM,     // low <= x < high
-    TROUPE_DRAW_LOG_UNIFORM, // the same range with log x uniform; low > 0
-    TROUPE_DRAW_INTEGER,     // low <= x <= high, an integer
-    TROUPE_DRAW_CHOICE,
-} troupe_draw;
-
-enum { TROUPE_CHOICES_MAX = 32 };
-
-// How one field of the trainer's config is filled. The field must be a number or bool
-// (TROUPE_DRAW_FIXED: also a text). Fields without a row are zero, or a model's defaults.
-typedef struct troupe_param {
-    size_t size; // Of this struct.
-    const char *name;
-    size_t offset, field_size;
-    troupe_draw draw;
-    double low, high;
-    double choices[TROUPE_CHOICES_MAX];
-    size_t choice_count;
-    const char *text; // The value of a fixed text.
-} troupe_param;
-
-// clang-format off
-#define TROUPE_PARAM_(T, field)                                                                    \
-    .size = sizeof(troupe_param), .name = #field, .offset = offsetof(T, field),                   \
-    .field_size = sizeof(((T *)0)->field)
-#define TROUPE_UNIFORM(T, field, lowest, highest)                                                  \
-    {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_UNIFORM, .low = (lowest), .high = (highest)}
-#define TROUPE_LOG_UNIFORM(T, field, lowest, highest)                                              \
-    {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_LOG_UNIFORM, .low = (lowest), .high = (highest)}
-#define TROUPE_INTEGER(T, field, lowest, highest)                                                  \
-    {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_INTEGER, .low = (lowest), .high = (highest)}
-#define TROUPE_CHOICE(T, field, ...)                                                               \
-    {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_CHOICE, .choices = {__VA_ARGS__},                \
-     .choice_count = TROUPE_COUNT(__VA_ARGS__)}
-#define TROUPE_FIXED(T, field, value)                                                              \
-    {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_FIXED, .low = (value)}
-#define TROUPE_FIXED_TEXT(T, field, value)                                                         \
-    {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_FIXED, .text = (value)}
-// clang-format on
-
-// Rows of troupe_tune_stored: of a number that is named, as "fitting.batch".
-// clang-format off
-#define TROUPE_NAMED_PARAM_(path) .size = sizeof(troupe_param), .name = (path)
-#define TROUPE_NAMED_UNIFORM(path, lowest, highest)                                                \
-    {TROUPE_NAMED_PARAM_(path), .draw = TROUPE_DRAW_UNIFORM, .low = (lowest), .high = (highest)}
-#define TROUPE_NAMED_LOG_UNIFORM(path, lowest, highest)                                            \
-    {TROUPE_NAMED_PARAM_(path), .draw = TROUPE_DRAW_LOG_UNIFORM, .low = (lowest), .high = (highest)}
-#define TROUPE_NAMED_INTEGER(path, lowest, highest)                                                \
-    {TROUPE_NAMED_PARAM_(path), .draw = TROUPE_DRAW_INTEGER, .low = (lowest), .high = (highest)}
-#define TROUPE_NAMED_CHOICE(path, ...)                                                             \
-    {TROUPE_NAMED_PARAM_(path), .draw = TROUPE_DRAW_CHOICE, .choices = {__VA_ARGS__},              \
-     .choice_count = TROUPE_COUNT(__VA_ARGS__)}
-// clang-format on
 
 typedef enum troupe_search {
     TROUPE_SEARCH_RANDOM, // Independent draws.
@@ -85,33 +30,6 @@ typedef enum troupe_search {
     // parts; the last row varies fastest.
     TROUPE_SEARCH_GRID,
 } troupe_search;
-
-// Decides which trials continue. Opaque; made by troupe_asha, consumed by troupe_tune. Where it may
-// end a trial, the trial's report waits for it, as for a gate with a time-out of 10 s: so a trial
-// that is ended at report k makes one more. Later decisions count when they come.
-typedef struct troupe_scheduler troupe_scheduler;
-
-typedef struct troupe_asha_options {
-    size_t size;
-    int grace;     // Reports before a trial may be stopped; default 1.
-    int reduction; // One trial in `reduction` continues at a rung; default 4.
-    int limit;     // Reports after which a trial is ended; default 100.
-    int unused_;
-} troupe_asha_options;
-
-// Asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter
-// Tuning", MLSys 2020), in the stopping form: rungs are at grace * reduction^k reports; a trial
-// that reaches a rung continues if its metric there is among the best 1/reduction (rounded down, at
-// least one) of those recorded at that rung so far, its own included; equal values share a rank,
-// NaN is worst. Never NULL: if an option is out of range or memory is short, the last error is set,
-// and troupe_tune fails with the same status and error text when it is given the scheduler.
-TROUPE_EXPERIMENTAL troupe_scheduler *troupe_asha_with(const troupe_asha_options *how);
-#define troupe_asha(...) TROUPE_ASHA_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_ASHA_(...)                                                                          \
-    troupe_asha_with(&(troupe_asha_options){.size = sizeof(troupe_asha_options), __VA_ARGS__})
-
-// Frees a scheduler that was not given to troupe_tune, and clears it.
-TROUPE_EXPERIMENTAL void troupe_scheduler_free(troupe_scheduler **scheduler);
 
 typedef struct troupe_tune_options {
     size_t size;

@@ -15,6 +15,7 @@ diff "$work/real" "$work/shown" || { echo "The README's example is not examples/
 
 for folder in runtime/* actors/* train models tune/* serve server; do
     for file in "$folder"/*.c; do
+        [ -e "$file" ] || continue
         basename "$file" .c
     done | sort >"$work/files"
     # A row of the map: | `folder/` | words with `names` of files |

@@ -422,14 +422,15 @@ typedef struct fake_pacer {
     troupe_scheduler *inner;
 } fake_pacer;
 
-static inline troupe_status fake_pacer_decide(troupe_scheduler *scheduler, int trial, int number,
-                                              double score, trp_decision *decision)
+static inline troupe_status fake_pacer_decide(troupe_scheduler *scheduler,
+                                              const troupe_progress *progress,
+                                              troupe_verdict *verdict)
 {
     fake_pacer *self = (fake_pacer *)scheduler;
-    TROUPE_TRY(self->inner->decide(self->inner, trial, number, score, decision));
+    TROUPE_TRY(self->inner->decide(self->inner, progress, verdict));
     pthread_mutex_lock(&fake.lock);
-    if (*decision == TRP_GO_ON)
-        fake.jobs[trial]->answered = number;
+    if (verdict->act == TROUPE_ACT_GO_ON)
+        fake.jobs[progress->trial]->answered = progress->report;
     pthread_cond_broadcast(&fake.changed);
     pthread_mutex_unlock(&fake.lock);
     return TROUPE_OK;
@@ -445,6 +446,7 @@ static inline troupe_scheduler *fake_paced(troupe_scheduler *inner)
 {
     fake_pacer *self = calloc(1, sizeof *self);
     self->inner = inner == NULL ? trp_fifo() : inner;
+    self->base.abi = TROUPE_ABI;
     self->base.decide = fake_pacer_decide;
     self->base.destroy = fake_pacer_destroy;
     return &self->base;
@@ -475,19 +477,19 @@ static inline void ok(troupe_status status)
 // A scheduler that says what it is told to, and tells when it is freed.
 typedef struct scripted {
     troupe_scheduler base;
-    int trial, at;         // The trial that it ends, and at which report,
-    trp_decision decision; // and how.
+    int trial, at;       // The trial that it ends, and at which report,
+    troupe_act decision; // and how.
     bool *freed;
 } scripted;
 
-static troupe_status scripted_decide(troupe_scheduler *scheduler, int trial, int number,
-                                     double score, trp_decision *decision)
+static troupe_status scripted_decide(troupe_scheduler *scheduler, const troupe_progress *progress,
+                                     troupe_verdict *verdict)
 {
     const scripted *self = (const scripted *)scheduler;
-    (void)score;
-    assert_true(self->trial != trial || number <= self->at); // It is not asked again.
-    bool now = number == self->at && self->trial == trial;
-    *decision = now ? self->decision : TRP_GO_ON;
+    bool its = self->trial == progress->trial;
+    assert_true(!its || progress->report <= self->at); // It is not asked again.
+    if (its && progress->report == self->at)
+        verdict->act = self->decision;
     return TROUPE_OK;
 }
 
@@ -497,11 +499,12 @@ static void scripted_destroy(troupe_scheduler *scheduler)
     free(scheduler);
 }
 
-static inline troupe_scheduler *script(int trial, int at, trp_decision decision, bool *freed)
+static inline troupe_scheduler *script(int trial, int at, troupe_act decision, bool *freed)
 {
     scripted *self = calloc(1, sizeof *self);
     *freed = false;
     *self = (scripted){.trial = trial, .at = at, .decision = decision, .freed = freed};
+    self->base.abi = TROUPE_ABI;
     self->base.decide = scripted_decide;
     self->base.destroy = scripted_destroy;
     return &self->base;

@@ -25,7 +25,7 @@ typedef struct asha {
     int reduction, limit;
     int rung_count;
     rung rungs[RUNGS_MAX];
-    int reports[RUNGS_MAX + 1]; // Those of the rungs, and the limit.
+    char description[96];
 } asha;
 
 static bool better(double a, double b)
@@ -56,23 +56,32 @@ static bool goes_on(const rung *at, double score, int reduction)
     return ahead < (places == 0 ? 1 : places);
 }
 
-static troupe_status asha_decide(troupe_scheduler *scheduler, int trial, int number, double score,
-                                 trp_decision *decision)
+static int asha_decides_at(troupe_scheduler *scheduler, int trial, int after)
+{
+    const asha *self = (asha *)scheduler;
+    (void)trial;
+    for (int i = 0; i < self->rung_count; i++) {
+        if (self->rungs[i].level > after)
+            return self->rungs[i].level;
+    }
+    return after < self->limit ? self->limit : after + 1;
+}
+
+static troupe_status asha_decide(troupe_scheduler *scheduler, const troupe_progress *progress,
+                                 troupe_verdict *verdict)
 {
     asha *self = (asha *)scheduler;
-    (void)trial;
-    *decision = TRP_GO_ON;
-    if (number >= self->limit) {
-        *decision = TRP_END;
+    if (progress->report >= self->limit) {
+        verdict->act = TROUPE_ACT_END;
         return TROUPE_OK;
     }
-    for (int i = 0; i < self->rung_count && self->rungs[i].level <= number; i++) {
+    for (int i = 0; i < self->rung_count && self->rungs[i].level <= progress->report; i++) {
         rung *at = &self->rungs[i];
-        if (at->level != number)
+        if (at->level != progress->report)
             continue;
-        TROUPE_TRY(record(at, score));
-        if (!goes_on(at, score, self->reduction))
-            *decision = TRP_STOP;
+        TROUPE_TRY(record(at, progress->score));
+        if (!goes_on(at, progress->score, self->reduction))
+            verdict->act = TROUPE_ACT_STOP;
     }
     return TROUPE_OK;
 }
@@ -109,18 +118,17 @@ troupe_scheduler *troupe_asha_with(const troupe_asha_options *how)
         troupe_fail(TROUPE_NO_MEMORY, "no memory for a scheduler");
         return trp_scheduler_refused();
     }
-    self->base.decide = asha_decide;
-    self->base.destroy = asha_destroy;
-    snprintf(self->base.description, sizeof self->base.description,
-             "ASHA (grace %d, reduction %d, limit %d)", grace, reduction, limit);
+    snprintf(self->description, sizeof self->description, "ASHA (grace %d, reduction %d, limit %d)",
+             grace, reduction, limit);
+    self->base = (troupe_scheduler){.abi = TROUPE_ABI,
+                                    .describe = self->description,
+                                    .decides_at = asha_decides_at,
+                                    .decide = asha_decide,
+                                    .destroy = asha_destroy,
+                                    .limit = limit};
     self->reduction = reduction;
     self->limit = limit;
     for (long long level = grace; level < limit; level *= reduction)
         self->rungs[self->rung_count++].level = (int)level;
-    for (int i = 0; i < self->rung_count; i++)
-        self->reports[i] = self->rungs[i].level;
-    self->reports[self->rung_count] = limit;
-    self->base.reports = self->reports;
-    self->base.report_count = (size_t)self->rung_count + 1;
     return &self->base;
 }

@@ -209,6 +209,8 @@ static troupe_status check_row(size_t index, const troupe_type *config, const tr
         return check_choice(index, p, *kind, type);
     case TROUPE_DRAW_FIXED:
         return check_fixed(index, p, *kind, type);
+    default:
+        break;
     }
     return troupe_fail(TROUPE_INVALID, ROW "%d is not a kind of draw", index, p->name,
                        (int)p->draw);
@@ -348,7 +350,7 @@ static double draw(const troupe_param *p, trp_random *random)
         return p->low + (double)trp_random_below(random, (uint64_t)(p->high - p->low) + 1);
     case TROUPE_DRAW_CHOICE:
         return p->choices[trp_random_below(random, p->choice_count)];
-    case TROUPE_DRAW_FIXED:
+    default:
         break;
     }
     return p->low;
@@ -379,7 +381,7 @@ static uint64_t grid_count(const troupe_param *p, int points)
         return (uint64_t)(p->high - p->low) + 1;
     case TROUPE_DRAW_CHOICE:
         return p->choice_count;
-    case TROUPE_DRAW_FIXED:
+    default:
         break;
     }
     return 1;

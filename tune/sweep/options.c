@@ -95,7 +95,7 @@ troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune
     TROUPE_TRY(choose_server(&options, train));
     TROUPE_TRY(check_numbers(&options));
     if (options.scheduler != NULL && options.scheduler->refusal != TROUPE_OK)
-        return troupe_fail(options.scheduler->refusal, "%s", options.scheduler->description);
+        return troupe_fail(options.scheduler->refusal, "%s", options.scheduler->describe);
     if (train->name != NULL)
         return troupe_fail(TROUPE_INVALID,
                            "train.name is \"%.140s\", but trials are named by the sweep; its own"

@@ -22,14 +22,15 @@
 #include <train/file.h>
 #include <train/opening.h>
 #include <train/storage.h>
+#include <tune/search/search.h>
 #include <tune/sweep/events.h>
 #include <tune/sweep/journal.h>
 #include <tune/sweep/replay.h>
-#include <tune/search/search.h>
 #include <tune/sweep/sweep_facts.h>
 #include <unistd.h>
 
 enum { TRIALS_DEFAULT = 10, GATE_MS = 10000, AGAIN_MS = 100, AGAIN_MOST_MS = 30000 };
+enum { GATED_MAX = 64 };
 static const int64_t LOOK_NS = 1000000000;  // Between looks at jobs that say nothing.
 static const int64_t GRACE_NS = 2000000000; // For a trial that was asked to stop.
 
@@ -41,6 +42,8 @@ typedef struct slot {
     trp_dealt dealt;
     bool gated; // Its reports wait where the scheduler may end it,
     bool saves; // and a stop leaves it a report for its last checkpoint.
+    int reports[GATED_MAX];
+    size_t report_count;
 } slot;
 
 // What a sweep has only while it runs.
@@ -148,18 +151,32 @@ typedef struct handed {
     const troupe_gate *gate; // That one or the user's; NULL: none.
 } handed;
 
+// The reports at which the scheduler may end the trial. False: any.
+static bool gated_reports(troupe_scheduler *scheduler, slot *of)
+{
+    if (scheduler->decides_at == NULL)
+        return false;
+    for (int at = 0; of->report_count < GATED_MAX; of->reports[of->report_count++] = at) {
+        at = scheduler->decides_at(scheduler, of->trial, at);
+        if (at == 0 || (scheduler->limit > 0 && at > scheduler->limit))
+            break;
+    }
+    return true;
+}
+
 static void hand(running *run, int number, handed *to)
 {
     const troupe_sweep *sweep = run->sweep;
-    const troupe_scheduler *scheduler = run->scheduler;
+    troupe_scheduler *scheduler = run->scheduler;
     slot *of = &run->slots[number];
     const troupe_gate *users = sweep->train.gate;
-    bool gated = sweep->port->has_gates && users == NULL && scheduler->report_count > 0;
     *of = (slot){.port = sweep->port,
                  .events = &run->events,
                  .trial = number,
-                 .gated = gated,
                  .saves = sweep->trainer->stages != NULL && sweep->trainer->stages->saves_when_due};
+    bool listed = gated_reports(scheduler, of);
+    bool gated = sweep->port->has_gates && users == NULL && (!listed || of->report_count > 0);
+    of->gated = gated;
     snprintf(to->key, sizeof to->key, "sweep-%s-%d", sweep->id, number);
     to->follower = (troupe_follower){.size = sizeof to->follower,
                                      .report = follow_report,
@@ -170,8 +187,8 @@ static void hand(running *run, int number, handed *to)
                                  .timeout_ms = GATE_MS,
                                  .decide = follow_gate,
                                  .user = of,
-                                 .reports = scheduler->reports,
-                                 .report_count = scheduler->report_count};
+                                 .reports = listed ? of->reports : NULL,
+                                 .report_count = of->report_count};
     to->gate = gated ? &to->of_sweep : users;
 }
 
@@ -286,6 +303,22 @@ static void stop_decided(running *run, int number)
         run->sweep->port->stop(run->sweep->trials[number].job);
 }
 
+static troupe_status decide(running *run, int number, const troupe_report_event *report,
+                            double value, troupe_act *decision)
+{
+    bool maximize = run->sweep->how.goal == TROUPE_MAXIMIZE;
+    troupe_progress progress = {.size = sizeof progress,
+                                .trial = number,
+                                .report = report->number,
+                                .score = maximize ? -value : value,
+                                .elapsed_s = report->elapsed_s,
+                                .ranks = run->sweep->train.ranks};
+    troupe_verdict verdict = {.size = sizeof verdict, .act = TROUPE_ACT_GO_ON};
+    troupe_status status = run->scheduler->decide(run->scheduler, &progress, &verdict);
+    *decision = verdict.act;
+    return status;
+}
+
 // `usable`: it has the metric.
 static troupe_status judge(running *run, int number, const troupe_report_event *report, bool usable,
                            double value)
@@ -298,10 +331,9 @@ static troupe_status judge(running *run, int number, const troupe_report_event *
         give_up(run, trial, report);
         return TROUPE_OK;
     }
-    trp_decision decision;
-    double score = sweep->how.goal == TROUPE_MAXIMIZE ? -value : value;
-    TROUPE_TRY(run->scheduler->decide(run->scheduler, number, report->number, score, &decision));
-    if (decision != TRP_GO_ON) {
+    troupe_act decision;
+    TROUPE_TRY(decide(run, number, report, value, &decision));
+    if (decision != TROUPE_ACT_GO_ON) {
         trp_trial_decided(trial, decision);
         stop_decided(run, number);
     }
@@ -580,12 +612,10 @@ static troupe_status decide_again(void *user, const trp_replayed *line)
     troupe_trial_state state = trial->view.state;
     bool usable = trp_trial_report(trial, &line->report, sweep->metric, sweep->how.goal, &value);
     troupe_status status = remember_values(sweep, trial, &line->report);
-    trp_decision decision = TRP_GO_ON;
-    double score = sweep->how.goal == TROUPE_MAXIMIZE ? -value : value;
+    troupe_act decision = TROUPE_ACT_GO_ON;
     if (status == TROUPE_OK && usable && !trp_trial_is_stopping(trial))
-        status = run->scheduler->decide(run->scheduler, line->trial, line->report.number, score,
-                                        &decision);
-    if (decision != TRP_GO_ON)
+        status = decide(run, line->trial, &line->report, value, &decision);
+    if (decision != TROUPE_ACT_GO_ON)
         trp_trial_decided(trial, decision);
     else if (!usable && !trp_trial_is_stopping(trial))
         give_up(run, trial, &line->report);
@@ -800,7 +830,8 @@ static troupe_status prepare(running *run, const troupe_param *params, size_t co
     if (run->search == NULL || run->slots == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep of %d trials", how->trials);
     snprintf(sweep->metric, sizeof sweep->metric, "%s", how->metric);
-    snprintf(sweep->scheduler, sizeof sweep->scheduler, "%s", run->scheduler->description);
+    const char *describe = run->scheduler->describe;
+    snprintf(sweep->scheduler, sizeof sweep->scheduler, "%s", describe == NULL ? "" : describe);
     const char *storage = sweep->train.storage;
     if (storage != NULL && !trp_storage_is_local(storage))
         return troupe_fail(TROUPE_UNSUPPORTED,

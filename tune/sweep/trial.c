@@ -60,10 +60,10 @@ bool trp_trial_report(trp_trial *trial, const troupe_report_event *report, const
     return false;
 }
 
-void trp_trial_decided(trp_trial *trial, trp_decision decision)
+void trp_trial_decided(trp_trial *trial, troupe_act decision)
 {
-    trp_assert(trial->phase == TRP_TRIAL_RUNNING && decision != TRP_GO_ON);
-    if (trial->decision == TRP_GO_ON)
+    trp_assert(trial->phase == TRP_TRIAL_RUNNING && decision != TROUPE_ACT_GO_ON);
+    if (trial->decision == TROUPE_ACT_GO_ON)
         trial->decision = decision;
 }
 
@@ -82,7 +82,7 @@ void trp_trial_ended(trp_trial *trial, troupe_status status, const char *error, 
         set_error(trial, error[0] == '\0' ? troupe_strerror(status) : error);
     if (trial->broken || status != TROUPE_OK)
         trial->view.state = TROUPE_TRIAL_ERROR;
-    else if (stopped && trial->decision == TRP_STOP)
+    else if (stopped && trial->decision == TROUPE_ACT_STOP)
         trial->view.state = TROUPE_TRIAL_STOPPED;
     else
         trial->view.state = TROUPE_TRIAL_TERMINATED;
@@ -90,7 +90,7 @@ void trp_trial_ended(trp_trial *trial, troupe_status status, const char *error, 
 
 bool trp_trial_is_stopping(const trp_trial *trial)
 {
-    return trial->broken || trial->decision != TRP_GO_ON;
+    return trial->broken || trial->decision != TROUPE_ACT_GO_ON;
 }
 
 void trp_trial_restore(trp_trial *trial)

@@ -9,6 +9,7 @@
 #ifndef TRP_TRIAL_H
 #define TRP_TRIAL_H
 
+#include <troupe/tune.h>
 #include <tune/schedule/scheduler.h>
 
 enum { TRP_COLUMNS_MAX = 64 }; // Different metrics that a sweep shows.
@@ -23,12 +24,12 @@ typedef enum trp_phase {
 typedef struct trp_trial {
     troupe_trial view; // What the user sees; its texts and config belong to the trial.
     trp_phase phase;
-    trp_decision decision; // Not TRP_GO_ON: its job has been asked to stop.
-    bool broken;           // The sweep gave it up; view.error says why.
-    bool overdue;          // It ran for too long, and has been asked to stop for that.
-    int64_t due_ns;        // When it is that, or is to be killed; 0: never, or it does not run.
-    bool owns_error;       // view.error is the trial's to free.
-    troupe_job *job;       // NULL unless queued or running.
+    troupe_act decision; // Not TROUPE_ACT_GO_ON: its job has been asked to stop.
+    bool broken;         // The sweep gave it up; view.error says why.
+    bool overdue;        // It ran for too long, and has been asked to stop for that.
+    int64_t due_ns;      // When it is that, or is to be killed; 0: never, or it does not run.
+    bool owns_error;     // view.error is the trial's to free.
+    troupe_job *job;     // NULL unless queued or running.
     troupe_result *result;
     int pid;        // Of rank 0, now or last; 0: not known.
     double *values; // The last report's, by the sweep's columns; NULL before the first.
@@ -48,7 +49,7 @@ void trp_trial_running(trp_trial *trial);
 bool trp_trial_report(trp_trial *trial, const troupe_report_event *report, const char *metric,
                       troupe_goal goal, double *value);
 // The scheduler ends it.
-void trp_trial_decided(trp_trial *trial, trp_decision decision);
+void trp_trial_decided(trp_trial *trial, troupe_act decision);
 // The sweep gives it up, with a sentence.
 void trp_trial_broken(trp_trial *trial, const char *error);
 // Its job is done: `status` and `error` of its result (or of getting it), `stopped` by request or

@@ -4,14 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <support.h>
-#include <tune/space/random.h>
 #include <tune/schedule/scheduler.h>
+#include <tune/space/random.h>
 
-static trp_decision decide(troupe_scheduler *scheduler, int trial, int number, double score)
+static troupe_act decide(troupe_scheduler *scheduler, int trial, int number, double score)
 {
-    trp_decision decision = (trp_decision)99;
-    assert_int_equal(scheduler->decide(scheduler, trial, number, score, &decision), TROUPE_OK);
-    return decision;
+    troupe_progress progress = {
+        .size = sizeof progress, .trial = trial, .report = number, .score = score, .ranks = 1};
+    troupe_verdict verdict = {.size = sizeof verdict, .act = TROUPE_ACT_GO_ON};
+    assert_int_equal(scheduler->decide(scheduler, &progress, &verdict), TROUPE_OK);
+    return verdict.act;
 }
 
 static void test_one_rung_by_hand(void **state)
@@ -21,18 +23,18 @@ static void test_one_rung_by_hand(void **state)
     assert_non_null(asha);
     static const struct {
         double score;
-        trp_decision decision;
+        troupe_act decision;
     } arrivals[] = {
-        {5, TRP_GO_ON},   // 1 of 1: somebody goes on always.
-        {6, TRP_STOP},    // 2 of 2
-        {4, TRP_GO_ON},   // 1 of 3
-        {4.5, TRP_STOP},  // 2 of 4: one place
-        {3, TRP_GO_ON},   // 1 of 5
-        {3.5, TRP_GO_ON}, // 2 of 6: two places
-        {3.9, TRP_STOP},  // 3 of 7
-        {3.5, TRP_GO_ON}, // shares rank 2 of 8
-        {3.6, TRP_STOP},  // rank 4 of 9: three places
-        {3.4, TRP_GO_ON}, // 2 of 10
+        {5, TROUPE_ACT_GO_ON},   // 1 of 1: somebody goes on always.
+        {6, TROUPE_ACT_STOP},    // 2 of 2
+        {4, TROUPE_ACT_GO_ON},   // 1 of 3
+        {4.5, TROUPE_ACT_STOP},  // 2 of 4: one place
+        {3, TROUPE_ACT_GO_ON},   // 1 of 5
+        {3.5, TROUPE_ACT_GO_ON}, // 2 of 6: two places
+        {3.9, TROUPE_ACT_STOP},  // 3 of 7
+        {3.5, TROUPE_ACT_GO_ON}, // shares rank 2 of 8
+        {3.6, TROUPE_ACT_STOP},  // rank 4 of 9: three places
+        {3.4, TROUPE_ACT_GO_ON}, // 2 of 10
     };
     for (size_t i = 0; i < sizeof arrivals / sizeof *arrivals; i++)
         assert_int_equal(decide(asha, (int)i, 1, arrivals[i].score), arrivals[i].decision);
@@ -46,13 +48,13 @@ static void test_rungs_lie_at_powers_of_the_reduction(void **state)
     troupe_scheduler *asha = troupe_asha(.grace = 2, .reduction = 2, .limit = 20);
     // A trial that is best everywhere fills the rungs, a worse one is stopped where there is one.
     for (int number = 1; number < 20; number++)
-        assert_int_equal(decide(asha, 0, number, 0), TRP_GO_ON);
+        assert_int_equal(decide(asha, 0, number, 0), TROUPE_ACT_GO_ON);
     for (int number = 1; number < 20; number++) {
         bool rung = number == 2 || number == 4 || number == 8 || number == 16;
-        assert_int_equal(decide(asha, 1, number, 1), rung ? TRP_STOP : TRP_GO_ON);
+        assert_int_equal(decide(asha, 1, number, 1), rung ? TROUPE_ACT_STOP : TROUPE_ACT_GO_ON);
     }
-    assert_int_equal(decide(asha, 0, 20, 0), TRP_END);
-    assert_int_equal(decide(asha, 0, 21, 0), TRP_END);
+    assert_int_equal(decide(asha, 0, 20, 0), TROUPE_ACT_END);
+    assert_int_equal(decide(asha, 0, 21, 0), TROUPE_ACT_END);
     troupe_scheduler_free(&asha);
 }
 
@@ -61,20 +63,21 @@ static void test_nan_is_the_worst(void **state)
     (void)state;
     troupe_scheduler *asha = troupe_asha(.grace = 1, .reduction = 2, .limit = 9);
     double nan = (double)NAN, infinity = (double)INFINITY;
-    assert_int_equal(decide(asha, 0, 1, 1e300), TRP_GO_ON);
-    assert_int_equal(decide(asha, 1, 1, nan), TRP_STOP);
-    assert_int_equal(decide(asha, 2, 1, infinity), TRP_STOP);  // 2 of 3: one place
-    assert_int_equal(decide(asha, 3, 1, infinity), TRP_GO_ON); // shares rank 2 of 4: two places
-    assert_int_equal(decide(asha, 4, 1, nan), TRP_STOP);
-    assert_int_equal(decide(asha, 5, 1, -infinity), TRP_GO_ON);
+    assert_int_equal(decide(asha, 0, 1, 1e300), TROUPE_ACT_GO_ON);
+    assert_int_equal(decide(asha, 1, 1, nan), TROUPE_ACT_STOP);
+    assert_int_equal(decide(asha, 2, 1, infinity), TROUPE_ACT_STOP); // 2 of 3: one place
+    assert_int_equal(decide(asha, 3, 1, infinity),
+                     TROUPE_ACT_GO_ON); // shares rank 2 of 4: two places
+    assert_int_equal(decide(asha, 4, 1, nan), TROUPE_ACT_STOP);
+    assert_int_equal(decide(asha, 5, 1, -infinity), TROUPE_ACT_GO_ON);
     troupe_scheduler_free(&asha);
 
     // Even where half of all are NaN, none of them is among the best half.
     asha = troupe_asha(.grace = 1, .reduction = 2, .limit = 9);
-    assert_int_equal(decide(asha, 0, 1, 1), TRP_GO_ON);
-    assert_int_equal(decide(asha, 1, 1, nan), TRP_STOP);
-    assert_int_equal(decide(asha, 2, 1, 2), TRP_STOP);
-    assert_int_equal(decide(asha, 3, 1, nan), TRP_STOP);
+    assert_int_equal(decide(asha, 0, 1, 1), TROUPE_ACT_GO_ON);
+    assert_int_equal(decide(asha, 1, 1, nan), TROUPE_ACT_STOP);
+    assert_int_equal(decide(asha, 2, 1, 2), TROUPE_ACT_STOP);
+    assert_int_equal(decide(asha, 3, 1, nan), TROUPE_ACT_STOP);
     troupe_scheduler_free(&asha);
 }
 
@@ -122,17 +125,18 @@ static void test_random_sequences_agree_with_the_reference(void **state)
             double score = (double)trp_random_below(&random, (uint64_t)values);
             if (trp_random_below(&random, 10) == 0)
                 score = (double)NAN;
-            trp_decision expected = number >= limit ? TRP_END : TRP_GO_ON;
+            troupe_act expected = number >= limit ? TROUPE_ACT_END : TROUPE_ACT_GO_ON;
             long long level = grace;
-            for (int rung = 0; expected == TRP_GO_ON && level < limit; rung++, level *= reduction) {
+            for (int rung = 0; expected == TROUPE_ACT_GO_ON && level < limit;
+                 rung++, level *= reduction) {
                 if (level != number)
                     continue;
                 recorded[rung][counts[rung]++] = score;
                 if (!reference_goes_on(recorded[rung], counts[rung], score, reduction))
-                    expected = TRP_STOP;
+                    expected = TROUPE_ACT_STOP;
             }
             assert_int_equal(decide(asha, trial, number, score), expected);
-            if (expected != TRP_GO_ON)
+            if (expected != TROUPE_ACT_GO_ON)
                 at[trial] = -1;
         }
         troupe_scheduler_free(&asha);
@@ -146,7 +150,7 @@ static void refused(troupe_scheduler *scheduler, const char *sentence)
     assert_int_equal(troupe_last_error()->status, TROUPE_INVALID);
     assert_string_equal(troupe_last_error()->text, sentence);
     assert_int_equal(scheduler->refusal, TROUPE_INVALID);
-    assert_string_equal(scheduler->description, sentence);
+    assert_string_equal(scheduler->describe, sentence);
     troupe_scheduler_free(&scheduler);
 }
 
@@ -161,10 +165,10 @@ static void test_options_out_of_range_are_refused(void **state)
 
     troupe_scheduler *asha = troupe_asha(.grace = 0);
     assert_int_equal(asha->refusal, TROUPE_OK);
-    assert_string_equal(asha->description, "ASHA (grace 1, reduction 4, limit 100)");
+    assert_string_equal(asha->describe, "ASHA (grace 1, reduction 4, limit 100)");
     troupe_scheduler_free(&asha);
     asha = troupe_asha_with(NULL);
-    assert_string_equal(asha->description, "ASHA (grace 1, reduction 4, limit 100)");
+    assert_string_equal(asha->describe, "ASHA (grace 1, reduction 4, limit 100)");
     troupe_scheduler_free(&asha);
     // The longest of ladders fits.
     asha = troupe_asha(.grace = 1, .reduction = 2, .limit = 2147483647);
@@ -187,11 +191,12 @@ static void test_short_memory_is_told(void **state)
     troupe_scheduler_free(&asha);
     trp_memory_fail_after(-1);
     asha = troupe_asha(.grace = 1);
-    trp_decision decision;
+    troupe_progress progress = {.size = sizeof progress, .report = 1, .score = 1};
+    troupe_verdict verdict = {.size = sizeof verdict};
     trp_memory_fail_after(0);
-    assert_int_equal(asha->decide(asha, 0, 1, 1, &decision), TROUPE_NO_MEMORY);
+    assert_int_equal(asha->decide(asha, &progress, &verdict), TROUPE_NO_MEMORY);
     trp_memory_fail_after(-1);
-    assert_int_equal(decide(asha, 0, 1, 1), TRP_GO_ON);
+    assert_int_equal(decide(asha, 0, 1, 1), TROUPE_ACT_GO_ON);
     troupe_scheduler_free(&asha);
 }
 
@@ -200,10 +205,10 @@ static void test_fifo_stops_no_trial(void **state)
     (void)state;
     troupe_scheduler *fifo = trp_fifo();
     for (int number = 1; number < 1000; number++)
-        assert_int_equal(decide(fifo, 0, number, number), TRP_GO_ON);
+        assert_int_equal(decide(fifo, 0, number, number), TROUPE_ACT_GO_ON);
     troupe_scheduler_free(&fifo);
     assert_null(fifo);
-    assert_int_equal(decide(trp_fifo(), 0, 1, 1), TRP_GO_ON);
+    assert_int_equal(decide(trp_fifo(), 0, 1, 1), TROUPE_ACT_GO_ON);
 }
 
 int main(void)

@@ -29,7 +29,7 @@ static void test_options_that_train_refuses_end_the_sweep(void **state)
         fake.refuse_from = 0;
         fake.refuse_until = FAKE_JOBS_MAX;
         fake.refusal = refusals[i];
-        troupe_scheduler *scheduler = script(0, 1, TRP_STOP, &freed);
+        troupe_scheduler *scheduler = script(0, 1, TROUPE_ACT_STOP, &freed);
         assert_int_equal(SWEEP(&sweep, .trials = 5, .scheduler = scheduler), refusals[i]);
         assert_string_equal(troupe_last_error()->text, "refused submission 0");
         assert_null(sweep);
@@ -61,7 +61,7 @@ static void invalid(const char *sentence, troupe_tune_options how)
         train = *how.train;
     train.storage = storage;
     how.train = &train;
-    how.scheduler = script(0, 1, TRP_STOP, &freed);
+    how.scheduler = script(0, 1, TROUPE_ACT_STOP, &freed);
     assert_int_equal(trp_sweep_run(&fake_port, &fit, space, ROWS, &sweep, &how), TROUPE_INVALID);
     assert_null(sweep);
     assert_true(freed);

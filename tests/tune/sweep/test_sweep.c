@@ -149,7 +149,7 @@ static void test_a_stopped_trial_is_stopped_and_a_finished_one_terminated(void *
     bool freed;
     fake_open(2);
     fake.lockstep = true;
-    ok(SWEEP(&sweep, .trials = 4, .scheduler = script(2, 3, TRP_STOP, &freed)));
+    ok(SWEEP(&sweep, .trials = 4, .scheduler = script(2, 3, TROUPE_ACT_STOP, &freed)));
     assert_true(freed);
     for (size_t i = 0; i < 4; i++) {
         const troupe_trial *trial = troupe_sweep_trial(sweep, i);
@@ -169,7 +169,7 @@ static void test_reports_on_the_way_to_the_stop_count(void **state)
     fake_open(2);
     fake.lockstep = true;
     fake.overrun = 2;
-    ok(SWEEP(&sweep, .trials = 2, .scheduler = script(1, 3, TRP_STOP, &freed)));
+    ok(SWEEP(&sweep, .trials = 2, .scheduler = script(1, 3, TROUPE_ACT_STOP, &freed)));
     const troupe_trial *trial = troupe_sweep_trial(sweep, 1);
     assert_int_equal(trial->state, TROUPE_TRIAL_STOPPED);
     assert_int_equal(trial->reports, 5);

@@ -197,8 +197,9 @@ static void test_a_trial_that_is_gone_is_decided_on_as_before(void **state)
     snprintf(text + strlen(text), sizeof text - strlen(text), report, trials, 2, "loss");
     write_text(path, text);
     fake_open(2);
-    troupe_scheduler *scheduler = script(0, 0, TRP_STOP, &freed); // Not to be asked about it.
-    strcpy(scheduler->description, "turn");
+    troupe_scheduler *scheduler =
+        script(0, 0, TROUPE_ACT_STOP, &freed); // Not to be asked about it.
+    scheduler->describe = "turn";
     assert_int_equal(SWEEP(&sweep, .trials = 1, .name = "lacks", .server = TROUPE_SERVER_AUTO,
                            .open = TROUPE_OPEN_RESUME, .scheduler = scheduler),
                      TROUPE_FAILED);

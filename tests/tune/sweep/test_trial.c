@@ -59,34 +59,34 @@ static void test_the_end_follows_from_what_was_decided(void **state)
 {
     (void)state;
     static const struct {
-        trp_decision decision;
+        troupe_act decision;
         bool broken;
         troupe_status status;
         bool stopped;
         troupe_trial_state state;
         const char *error;
     } cases[] = {
-        {TRP_GO_ON, false, TROUPE_OK, false, TROUPE_TRIAL_TERMINATED, ""},
-        {TRP_STOP, false, TROUPE_OK, true, TROUPE_TRIAL_STOPPED, ""},
+        {TROUPE_ACT_GO_ON, false, TROUPE_OK, false, TROUPE_TRIAL_TERMINATED, ""},
+        {TROUPE_ACT_STOP, false, TROUPE_OK, true, TROUPE_TRIAL_STOPPED, ""},
         // It reached its own end before the request reached it.
-        {TRP_STOP, false, TROUPE_OK, false, TROUPE_TRIAL_TERMINATED, ""},
-        {TRP_END, false, TROUPE_OK, true, TROUPE_TRIAL_TERMINATED, ""},
-        {TRP_GO_ON, false, TROUPE_FAILED, false, TROUPE_TRIAL_ERROR, "it burst"},
-        {TRP_STOP, false, TROUPE_FAILED, false, TROUPE_TRIAL_ERROR, "it burst"},
-        {TRP_GO_ON, true, TROUPE_OK, true, TROUPE_TRIAL_ERROR, "no metric"},
-        {TRP_GO_ON, true, TROUPE_FAILED, false, TROUPE_TRIAL_ERROR, "no metric"},
+        {TROUPE_ACT_STOP, false, TROUPE_OK, false, TROUPE_TRIAL_TERMINATED, ""},
+        {TROUPE_ACT_END, false, TROUPE_OK, true, TROUPE_TRIAL_TERMINATED, ""},
+        {TROUPE_ACT_GO_ON, false, TROUPE_FAILED, false, TROUPE_TRIAL_ERROR, "it burst"},
+        {TROUPE_ACT_STOP, false, TROUPE_FAILED, false, TROUPE_TRIAL_ERROR, "it burst"},
+        {TROUPE_ACT_GO_ON, true, TROUPE_OK, true, TROUPE_TRIAL_ERROR, "no metric"},
+        {TROUPE_ACT_GO_ON, true, TROUPE_FAILED, false, TROUPE_TRIAL_ERROR, "no metric"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         trp_trial trial = fresh();
         trp_trial_submitted(&trial, job);
         trp_trial_running(&trial);
         assert_false(trp_trial_is_stopping(&trial));
-        if (cases[i].decision != TRP_GO_ON)
+        if (cases[i].decision != TROUPE_ACT_GO_ON)
             trp_trial_decided(&trial, cases[i].decision);
         if (cases[i].broken)
             trp_trial_broken(&trial, "no metric");
         assert_int_equal(trp_trial_is_stopping(&trial),
-                         cases[i].broken || cases[i].decision != TRP_GO_ON);
+                         cases[i].broken || cases[i].decision != TROUPE_ACT_GO_ON);
         trp_trial_ended(&trial, cases[i].status, cases[i].status == TROUPE_OK ? "" : "it burst",
                         cases[i].stopped);
         assert_int_equal(trial.view.state, cases[i].state);

@@ -1,0 +1,125 @@
+// study.h: ask and tell: a search that runs nothing, for programs that run their trials themselves.
+// It needs no runtime.
+//
+//     troupe_space *space;
+//     troupe_must(troupe_space_open(settings, rows, &space));
+//     troupe_study *study;
+//     troupe_must(troupe_study_open(space, &study, .trials = 100));
+//     for (troupe_asked asked; troupe_study_ask(study, &asked) == TROUPE_OK;)
+//         troupe_must(troupe_study_tell(study, asked.number, loss_of(asked.config)));
+//     const settings *best = troupe_study_best(study)->config;
+#ifndef TROUPE_STUDY_H
+#define TROUPE_STUDY_H
+
+#include <troupe/schedule.h>
+#include <troupe/train.h>
+
+TROUPE_BEGIN_C
+
+typedef struct troupe_study troupe_study;
+
+typedef struct troupe_study_options {
+    size_t size;
+    troupe_goal goal;         // Default: TROUPE_MINIMIZE.
+    const troupe_goal *goals; // Of several objectives, instead; goal_count of them, up to 8.
+    size_t goal_count;
+    troupe_searcher *searcher;   // Consumed; default: troupe_search_auto().
+    troupe_scheduler *scheduler; // Consumed; default: all trials run to their end.
+    int trials;                  // TROUPE_END after so many; default: as many as are asked for.
+    uint64_t seed;               // Default 1.
+    // A file where every step is put down, a line of JSON each, before it is answered; default:
+    // none. What was told lasts a power failure once troupe_study_sync has returned, or, with
+    // .sync, at once.
+    const char *file;
+    troupe_open open; // What to do where the file is there; default: TROUPE_OPEN_NEW.
+    bool sync;
+    // Points to try first, in this order: configs, or, of a space from JSON, texts of JSON objects;
+    // rows that are missing in the latter are drawn.
+    const void *const *first;
+    size_t first_count;
+    // Whether a config may be tried (of a space from JSON: its text). It must be a function of its
+    // argument. A searcher draws again where it may not; after 1,000 times in vain troupe_study_ask
+    // is TROUPE_INVALID.
+    bool (*allowed)(void *user, const void *config);
+    void *user;
+    // Files of earlier studies or trials.jsonl of sweeps, whose trials the searcher learns from
+    // first, where their space has rows of the same names; what they lack is passed over.
+    const char *const *warm;
+    size_t warm_count;
+    int unused_;
+} troupe_study_options;
+
+typedef enum troupe_study_state {
+    TROUPE_STUDY_RUNNING,
+    TROUPE_STUDY_COMPLETE,
+    TROUPE_STUDY_STOPPED, // By the scheduler.
+    TROUPE_STUDY_FAILED,
+    TROUPE_STUDY_PAUSED, // By the scheduler; troupe_study_ask gives it again when it goes on.
+} troupe_study_state;
+
+// A trial of a study. All of it lives as long as the study; values until the next call.
+typedef struct troupe_study_trial {
+    size_t size; // Of this struct.
+    int number;
+    troupe_study_state state;
+    const double *x;
+    const void *config;   // Of a space from JSON: its text.
+    const double *values; // One for each objective, as they were told; NaN: none.
+    int reports;
+    double best;       // The best value that it reported or was told, of the first objective.
+    const char *error; // Of one that failed; else empty.
+} troupe_study_trial;
+
+typedef struct troupe_asked {
+    int number;
+    const void *config; // As of a troupe_study_trial.
+    const double *x;
+    bool again; // A paused trial, which goes on.
+} troupe_asked;
+
+// Opens a study over a space, which is borrowed: it must live longer.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_open_with(
+    const troupe_space *space, troupe_study **study, const troupe_study_options *how);
+#define troupe_study_open(...) TROUPE_STUDY_OPEN_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_STUDY_OPEN_(space, study, ...)                                                      \
+    troupe_study_open_with(                                                                        \
+        (space), (study),                                                                          \
+        &(troupe_study_options){.size = sizeof(troupe_study_options), __VA_ARGS__})
+TROUPE_EXPERIMENTAL void troupe_study_free(troupe_study **study);
+
+// The next trial. TROUPE_END: there are no more. TROUPE_BUSY: none before a running one has
+// reported or ended.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_ask(troupe_study *study,
+                                                                   troupe_asked *asked);
+// A running trial's next report. *act: what becomes of it: TROUPE_ACT_GO_ON; with _STOP and _END it
+// is over, and nothing more is told of it; with _PAUSE it waits until troupe_study_ask gives it
+// again. Schedulers that clone or resize are TROUPE_UNSUPPORTED in a study of one's own.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_report(troupe_study *study,
+                                                                      int number, double value,
+                                                                      troupe_act *act);
+// A running trial's end, with its value, or with one for each objective. NaN: it failed.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_tell(troupe_study *study, int number,
+                                                                    double value);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_tell_values(troupe_study *study,
+                                                                           int number,
+                                                                           const double *values,
+                                                                           double violation);
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_tell_failed(troupe_study *study,
+                                                                           int number,
+                                                                           const char *why);
+// Waits until all that was told lasts.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_sync(troupe_study *study);
+
+TROUPE_EXPERIMENTAL size_t troupe_study_count(const troupe_study *study);
+// NULL: there is none.
+TROUPE_EXPERIMENTAL const troupe_study_trial *troupe_study_trial_at(troupe_study *study,
+                                                                    size_t number);
+// The best by the first objective; NULL: none has a value.
+TROUPE_EXPERIMENTAL const troupe_study_trial *troupe_study_best(troupe_study *study);
+// The numbers of the trials that no other is better than in every objective (Pareto's front), in
+// their order; they belong to the thread's arena. NULL: memory is short, or there are none.
+TROUPE_EXPERIMENTAL const int *troupe_study_front(troupe_study *study, size_t *count);
+
+TROUPE_END_C
+
+#endif
