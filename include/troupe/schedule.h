@@ -39,7 +39,8 @@ typedef struct troupe_verdict {
 typedef struct troupe_scheduler troupe_scheduler;
 // A scheduler as a table, for own ones too: set abi, decide and destroy, the rest may be NULL. All
 // functions are called by one thread at a time; what it decides is a function of the calls before,
-// in their order, so that a sweep that goes on decides the same.
+// in their order, so that a sweep that goes on decides the same. Calls of `decides_at` and those of
+// `next` that name no paused trial change nothing, and are not repeated; nor do calls that fail.
 struct troupe_scheduler {
     uint32_t abi; // TROUPE_ABI
     const char
@@ -59,9 +60,10 @@ struct troupe_scheduler {
     // A trial is over: by the scheduler's own word, by itself, or as a failure.
     troupe_status (*ended)(troupe_scheduler *self, int trial, troupe_ending ending);
     // There is room for a trial. *trial: a paused one that goes on, or -1: a new one (NULL: always
-    // that). TROUPE_STOPPED: the paused trial *trial is over, as stopped; ask again. TROUPE_BUSY:
-    // none before another report or end. TROUPE_END: no new one any more. `fresh`: there may be new
-    // ones; else only paused ones can go on.
+    // that), which is `added` then. TROUPE_STOPPED: the paused trial *trial is over, as stopped;
+    // `ended` is called of it; ask again. TROUPE_BUSY: none before another report or end.
+    // TROUPE_END: no new one any more. `fresh`: there may be new ones; else only paused ones can go
+    // on: without any that can, BUSY or END.
     troupe_status (*next)(troupe_scheduler *self, bool fresh, int *trial);
     void (*destroy)(troupe_scheduler *self); // Frees it.
     troupe_status refusal; // Not TROUPE_OK: its options are wrong; who is given it fails so.

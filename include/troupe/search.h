@@ -15,8 +15,8 @@ typedef struct troupe_problem {
     size_t objectives; // 1 or more.
     uint64_t seed;
     int trials; // How many there will be; 0: not known.
-    // Whether a point may be tried; NULL: each may. A searcher that ignores it is asked again by
-    // the study, a bounded number of times.
+    // Whether a point may be tried; NULL: each may. What a searcher that ignores it suggests in
+    // vain, the study replaces by a point that it draws at random.
     bool (*allowed)(const void *allowed_user, const double *x);
     const void *allowed_user;
 } troupe_problem;
@@ -43,7 +43,8 @@ typedef struct troupe_searcher troupe_searcher;
 // A searcher as a table, for own ones too: set abi, name, suggest and destroy, the rest may be
 // NULL. All functions are called by one thread at a time. What a searcher knows is a fold over the
 // calls of begin, given, report and observe, in their order: a sweep that goes on repeats just
-// these. So suggest changes nothing, and what it draws depends on (seed, number) and that fold.
+// these. So suggest changes nothing, and what it draws depends on (seed, number) and that fold. A
+// function that fails leaves the searcher as it was.
 struct troupe_searcher {
     uint32_t abi;     // TROUPE_ABI
     const char *name; // For tables: "TPE".
@@ -52,15 +53,19 @@ struct troupe_searcher {
     // TROUPE_UNSUPPORTED: it cannot search that, and why.
     troupe_status (*begin)(troupe_searcher *self, const troupe_problem *problem);
     // Fills x, one coordinate a dimension: within its bounds, on its steps, NaN where it does not
-    // count. TROUPE_END: there are no more points.
+    // count. TROUPE_END: there are no more points. Coordinates of grids are the study's to set,
+    // but where the searcher covers them.
     troupe_status (*suggest)(troupe_searcher *self, int number, double *x);
     // Trial `number` has this point: the one suggested, or one that was given by other means.
+    // Trials of earlier studies have negative numbers, and come first. The point of one that a
+    // scheduler has clone another may be observed with another point than it was given.
     troupe_status (*given)(troupe_searcher *self, int number, const double *x);
     // A running trial's report (from 1, rising) of the first objective.
     troupe_status (*report)(troupe_searcher *self, int number, int report, double score);
     troupe_status (*observe)(troupe_searcher *self, const troupe_observation *observation);
     void (*destroy)(troupe_searcher *self); // Frees it.
     troupe_status refusal; // Not TROUPE_OK: its options are wrong; who is given it fails so.
+    bool covers_grids;     // It sees itself to it that all choices of a grid's rows are tried.
 };
 
 // The constructors below never return NULL: if an option is out of range or memory is short, the

@@ -25,25 +25,33 @@ typedef struct troupe_study_options {
     size_t goal_count;
     troupe_searcher *searcher;   // Consumed; default: troupe_search_auto().
     troupe_scheduler *scheduler; // Consumed; default: all trials run to their end.
-    int trials;                  // TROUPE_END after so many; default: as many as are asked for.
-    uint64_t seed;               // Default 1.
+    // TROUPE_END after so many; default: as many as are asked for. Of a space with grids, for each
+    // of their combinations, which are tried in turn (with a searcher that covers them itself: in
+    // all), and .first come besides. A study that goes on may have another number.
+    int trials;
+    uint64_t seed; // Default 1.
     // A file where every step is put down, a line of JSON each, before it is answered; default:
     // none. What was told lasts a power failure once troupe_study_sync has returned, or, with
     // .sync, at once.
     const char *file;
-    troupe_open open; // What to do where the file is there; default: TROUPE_OPEN_NEW.
+    // TROUPE_OPEN_NEW, the default: TROUPE_EXISTS where the file has a study. TROUPE_OPEN_RESUME:
+    // its study goes on, as if it had never ended; TROUPE_NOT_FOUND where there is none.
+    // TROUPE_OPEN_RESUME_OR_NEW: the one or the other. TROUPE_EXISTS: it is another study, and in
+    // what; TROUPE_BUSY: another process has it open.
+    troupe_open open;
     bool sync;
     // Points to try first, in this order: configs, or, of a space from JSON, texts of JSON objects;
     // rows that are missing in the latter are drawn.
     const void *const *first;
     size_t first_count;
     // Whether a config may be tried (of a space from JSON: its text). It must be a function of its
-    // argument. A searcher draws again where it may not; after 1,000 times in vain troupe_study_ask
-    // is TROUPE_INVALID.
+    // argument. Where the searcher suggests one that may not, another is drawn at random; after
+    // 1,000 draws in vain troupe_study_ask is TROUPE_INVALID.
     bool (*allowed)(void *user, const void *config);
     void *user;
-    // Files of earlier studies or trials.jsonl of sweeps, whose trials the searcher learns from
-    // first, where their space has rows of the same names; what they lack is passed over.
+    // Files of earlier studies or trials.jsonl of sweeps, whose trials that have ended the searcher
+    // learns from first: those that have a value for every row which counts, by its name. They are
+    // put down in the file, and not read again by a study that goes on.
     const char *const *warm;
     size_t warm_count;
     int unused_;
@@ -66,7 +74,8 @@ typedef struct troupe_study_trial {
     const void *config;   // Of a space from JSON: its text.
     const double *values; // One for each objective, as they were told; NaN: none.
     int reports;
-    double best;       // The best value that it reported or was told, of the first objective.
+    double best;       // The best value that it reported or was told, of the first objective; NaN.
+    double violation;  // As it was told.
     const char *error; // Of one that failed; else empty.
 } troupe_study_trial;
 
@@ -74,7 +83,8 @@ typedef struct troupe_asked {
     int number;
     const void *config; // As of a troupe_study_trial.
     const double *x;
-    bool again; // A paused trial, which goes on.
+    bool again;  // A paused trial, which goes on
+    int reports; // behind this report; else 0.
 } troupe_asked;
 
 // Opens a study over a space, which is borrowed: it must live longer.
@@ -89,6 +99,9 @@ TROUPE_EXPERIMENTAL void troupe_study_free(troupe_study **study);
 
 // The next trial. TROUPE_END: there are no more. TROUPE_BUSY: none before a running one has
 // reported or ended.
+// Of a study that goes on, trials that ran when its process ended are given first, each as it was
+// given last, once. What it had reported since then is passed over when it comes again, with what
+// was answered then.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_ask(troupe_study *study,
                                                                    troupe_asked *asked);
 // A running trial's next report. *act: what becomes of it: TROUPE_ACT_GO_ON; with _STOP and _END it
@@ -97,7 +110,8 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_ask(troupe_study 
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_report(troupe_study *study,
                                                                       int number, double value,
                                                                       troupe_act *act);
-// A running trial's end, with its value, or with one for each objective. NaN: it failed.
+// A running trial's end, with its value, or with one for each objective; one that is not a finite
+// number: it failed. `violation`: the sum of what constraints are violated by; 0: all hold.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_tell(troupe_study *study, int number,
                                                                     double value);
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_tell_values(troupe_study *study,
@@ -107,17 +121,19 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_tell_values(troup
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_tell_failed(troupe_study *study,
                                                                            int number,
                                                                            const char *why);
-// Waits until all that was told lasts.
+// Waits until all that was told lasts. A study without a file: at once. TROUPE_NO_SPACE,
+// TROUPE_IO: the file lacks the end of it, which is tried again by the next call.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_study_sync(troupe_study *study);
 
 TROUPE_EXPERIMENTAL size_t troupe_study_count(const troupe_study *study);
 // NULL: there is none.
 TROUPE_EXPERIMENTAL const troupe_study_trial *troupe_study_trial_at(troupe_study *study,
                                                                     size_t number);
-// The best by the first objective; NULL: none has a value.
+// The best by the first objective of those that violate no constraint; NULL: none has a value.
 TROUPE_EXPERIMENTAL const troupe_study_trial *troupe_study_best(troupe_study *study);
-// The numbers of the trials that no other is better than in every objective (Pareto's front), in
-// their order; they belong to the thread's arena. NULL: memory is short, or there are none.
+// The numbers of the complete trials without violations that no other is as good as in every
+// objective and better in one (Pareto's front), in their order; they belong to the thread's arena.
+// NULL: memory is short, or there are none.
 TROUPE_EXPERIMENTAL const int *troupe_study_front(troupe_study *study, size_t *count);
 
 TROUPE_END_C

@@ -1,9 +1,12 @@
 // record.h: a file of lines of JSON, one a step, that is only added to: what a study and a sweep
 // put down before anyone hears of what follows from it.
 //
-// A line is one write(2) at the end of the file, so what a process was killed after is there. It
-// lasts a power failure after trp_record_sync, which one thread beside does for all lines that came
-// meanwhile (group commit). `flock` keeps a second writer out.
+// A line is one write(2) at the end of the file, so what a process was killed after is there. What
+// is in the file is always a beginning of what was added: behind a line that could not be written
+// (a full disk) all others wait in memory, and are written with the next line or sync. A line lasts
+// a power failure after trp_record_sync: one fdatasync for all that came meanwhile (group commit).
+// `flock` keeps a second writer out. All functions but trp_record_sync, trp_record_added and
+// trp_record_lasts are called by one thread at a time.
 #ifndef TRP_RECORD_H
 #define TRP_RECORD_H
 
@@ -13,16 +16,27 @@
 
 typedef struct trp_record trp_record;
 
-// Opens the file for this process alone, made anew or, with `again`, as it is: its whole lines are
-// then in *lines, the caller's to free, and a last one that was written in part is cut off.
-// TROUPE_BUSY: another process has it. TROUPE_EXISTS: it is there, and it was to be made.
-troupe_status trp_record_open(const char *path, bool again, trp_buffer *lines, trp_record **record);
-// Adds a line, which is freed; `last` of it is added: "}\n". What cannot be written is warned of
-// once, as of a record that is not complete; the record goes on.
+// Opens the file for this process alone. NEW: made anew, or one without a whole line taken over;
+// RESUME: as it is; RESUME_OR_NEW: as it is, or made. *lines: the whole lines that it has, the
+// caller's to free. A last line that was written in part is cut off before the first that is added:
+// until then the file is left as it was, so that a foreign one can be refused. TROUPE_BUSY: another
+// process has it. TROUPE_EXISTS: it has lines, and was to be new. TROUPE_NOT_FOUND: it is not
+// there, or its folder is not.
+troupe_status trp_record_open(const char *path, troupe_open how, trp_buffer *lines,
+                              trp_record **record);
+// The lines that were found, from that byte on, are cut off too: a beginning that was not whole.
+void trp_record_cut(trp_record *record, size_t size);
+// Adds a line, which is freed; `last` of it is added: "}\n". That one could not be written is
+// warned of once; it and those behind it wait then.
 void trp_record_add(trp_record *record, trp_buffer *line);
 // Has all lines so far last. With `wait` it returns when they do; else a thread of the record sees
-// to it soon. TROUPE_IO and TROUPE_NO_SPACE say what did not last.
+// to it soon. TROUPE_IO, TROUPE_NO_SPACE and TROUPE_NO_MEMORY say what did not last; what waits is
+// tried again by the next. Any thread; several share one fdatasync.
 troupe_status trp_record_sync(trp_record *record, bool wait);
+// Bytes that were added, and how many of them last by now, for who does not wait. Any thread.
+uint64_t trp_record_added(trp_record *record);
+uint64_t trp_record_lasts(trp_record *record);
+const char *trp_record_path(const trp_record *record);
 void trp_record_close(trp_record **record); // Syncs, and frees it. Harmless on NULL.
 
 #endif
