@@ -71,6 +71,13 @@ void trp_run_clean_beside(const char *checkpoint)
     trp_run_clean_left(run.text);
 }
 
+// What has told its end has left nothing, and need not be looked into.
+static bool has_told_its_end(const char *run)
+{
+    trp_path end;
+    return trp_path_make(&end, "%s/end", run) == TROUPE_OK && access(end.text, F_OK) == 0;
+}
+
 // A run of that name whose driver was killed may not be opened again, but this one has met its
 // folder. `length`: of the name, without the number.
 static void clean_earlier(const char *run, size_t length)
@@ -86,7 +93,8 @@ static void clean_earlier(const char *run, size_t length)
         if (i > 0)
             snprintf(suffix, sizeof suffix, "_%ld", i);
         if (trp_path_make(&earlier, "%.*s%s", (int)(last - run + (ptrdiff_t)length), run, suffix) ==
-            TROUPE_OK)
+                TROUPE_OK &&
+            !has_told_its_end(earlier.text))
             trp_run_clean_left(earlier.text);
     }
 }
