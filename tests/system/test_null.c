@@ -784,6 +784,7 @@ static void test_sweeps(void **state)
     troupe_scheduler *scheduler = troupe_asha_with(NULL);
     note("troupe_asha_with");
     HARMLESS(troupe_scheduler_free, (NULL));
+    HARMLESS(troupe_searcher_free, (NULL));
     troupe_scheduler_free(&scheduler);
     assert_int_equal(faults, 0);
 }
@@ -811,6 +812,8 @@ static const char *const plain_ones[] = {
     "troupe_timer_stop",       "troupe_actor_unlink",
     "troupe_version",          "troupe_actor_restarts",
     "troupe_service_stop",     "troupe_stored_serves_",
+    "troupe_search_grid",      "troupe_search_random",
+    "troupe_search_sobol",
 };
 
 // Each function of the library's list has been called above, or takes no pointer. (Those of the

@@ -3,6 +3,7 @@
 
 #include <runtime/base/memory.h>
 #include <stdio.h>
+#include <tune/space/dims.h>
 
 typedef struct refused {
     troupe_searcher base;
@@ -45,6 +46,29 @@ troupe_searcher *trp_searcher_refused(void)
                                    .destroy = refused_destroy,
                                    .refusal = why->status};
     return &made->base;
+}
+
+troupe_searcher *trp_searcher_short(void)
+{
+    (void)troupe_fail(TROUPE_NO_MEMORY, "no memory for a searcher");
+    return trp_searcher_refused();
+}
+
+bool trp_searcher_allowed(const troupe_problem *problem, const double *x)
+{
+    return problem->allowed == NULL || problem->allowed(problem->allowed_user, x);
+}
+
+void trp_searcher_draw(const troupe_problem *problem, int number, double *x)
+{
+    enum { TRIES = 1000 };
+    trp_random random; // Of this trial alone, so that the order of asking is no matter.
+    trp_random_seed(&random, problem->seed, (uint64_t)number);
+    for (int i = 0; i < TRIES; i++) {
+        trp_dims_draw(problem->dims, problem->dim_count, &random, x);
+        if (trp_searcher_allowed(problem, x))
+            return;
+    }
 }
 
 void troupe_searcher_free(troupe_searcher **searcher)

@@ -28,6 +28,12 @@ double trp_dim_values(const troupe_dim *dim)
     return step > 0 ? floor((dim->high - dim->low) / step + 1e-9) + 1 : 0;
 }
 
+// The last one may round to more than the upper bound: 3 * 0.1 > 0.3.
+static double value_at(const troupe_dim *dim, double index)
+{
+    return fmin(dim->low + step_of(dim) * index, dim->high);
+}
+
 double trp_dim_snap(const troupe_dim *dim, double value)
 {
     double step = step_of(dim);
@@ -36,7 +42,7 @@ double trp_dim_snap(const troupe_dim *dim, double value)
     if (step > 0) {
         double most = trp_dim_values(dim) - 1;
         double at = rint((value - dim->low) / step);
-        return dim->low + step * fmin(fmax(at, 0), most);
+        return value_at(dim, fmin(fmax(at, 0), most));
     }
     if (value >= dim->high) // A range excludes its end.
         value = dim->deviation > 0 ? dim->high : nextafter(dim->high, -INFINITY);
@@ -134,7 +140,7 @@ double trp_dim_draw(const troupe_dim *dim, trp_random *random)
     double values = trp_dim_values(dim);
     bool uniform = !dim->log && !(dim->deviation > 0);
     if (values > 0 && values < 0x1p53 && uniform) // Without bias, however many.
-        return dim->low + step_of(dim) * (double)trp_random_below(random, (uint64_t)values);
+        return value_at(dim, (double)trp_random_below(random, (uint64_t)values));
     return trp_dim_at(dim, trp_random_unit(random));
 }
 

@@ -11,6 +11,12 @@ static const troupe_dim logged = {
     .kind = TROUPE_DIM_REAL, .low = 1e-4, .high = 1, .log = true, .parent = -1};
 static const troupe_dim stepped = {
     .kind = TROUPE_DIM_REAL, .low = 0, .high = 1, .step = 0.25, .parent = -1};
+static const troupe_dim tenths = { // 3 * 0.1 > 0.3
+    .kind = TROUPE_DIM_REAL,
+    .low = 0,
+    .high = 0.3,
+    .step = 0.1,
+    .parent = -1};
 static const troupe_dim whole = {.kind = TROUPE_DIM_INTEGER, .low = -3, .high = 3, .parent = -1};
 static const troupe_dim whole_log = {
     .kind = TROUPE_DIM_INTEGER, .low = 1, .high = 1000, .log = true, .parent = -1};
@@ -18,8 +24,8 @@ static const troupe_dim choice = {
     .kind = TROUPE_DIM_CHOICE, .low = 0, .high = 4, .choices = 5, .parent = -1};
 static const troupe_dim normal = {
     .kind = TROUPE_DIM_REAL, .low = -11, .high = 13, .mean = 1, .deviation = 2, .parent = -1};
-static const troupe_dim *const all[] = {&real,      &logged, &stepped, &whole,
-                                        &whole_log, &choice, &normal};
+static const troupe_dim *const all[] = {&real,  &logged,    &stepped, &tenths,
+                                        &whole, &whole_log, &choice,  &normal};
 
 static void test_draws_are_values_of_the_dimension(void **state)
 {
