@@ -72,14 +72,13 @@ void trp_dim_bounds(const troupe_dim *dim, double *low, double *high)
     *high = trp_dim_scaled(dim, last);
 }
 
-// The standard normal distribution, and its inverse by Newton's steps on an approximation
-// (Abramowitz and Stegun, 26.2.23).
-static double normal_below(double z)
+double trp_normal_below(double z)
 {
     return 0.5 * erfc(-z / sqrt(2));
 }
 
-static double normal_at(double p)
+// Newton's steps on an approximation (Abramowitz and Stegun, 26.2.23).
+double trp_normal_at(double p)
 {
     double tail = fmin(p, 1 - p);
     if (tail <= 0)
@@ -91,7 +90,7 @@ static double normal_at(double p)
     for (int i = 0; i < 3; i++) {
         double density = exp(-z * z / 2) / sqrt(2 * acos(-1.0));
         if (density > 0)
-            z -= (normal_below(z) - tail) / density;
+            z -= (trp_normal_below(z) - tail) / density;
     }
     return p > 0.5 ? -z : z;
 }
@@ -101,8 +100,8 @@ static void normal_bounds(const troupe_dim *dim, double *below_low, double *belo
 {
     double low, high;
     trp_dim_bounds(dim, &low, &high);
-    *below_low = normal_below((low - dim->mean) / dim->deviation);
-    *below_high = normal_below((high - dim->mean) / dim->deviation);
+    *below_low = trp_normal_below((low - dim->mean) / dim->deviation);
+    *below_high = trp_normal_below((high - dim->mean) / dim->deviation);
 }
 
 double trp_dim_at(const troupe_dim *dim, double unit)
@@ -112,7 +111,8 @@ double trp_dim_at(const troupe_dim *dim, double unit)
     double low, high;
     if (dim->deviation > 0) {
         normal_bounds(dim, &low, &high);
-        return trp_dim_snap(dim, dim->mean + dim->deviation * normal_at(low + unit * (high - low)));
+        return trp_dim_snap(dim,
+                            dim->mean + dim->deviation * trp_normal_at(low + unit * (high - low)));
     }
     trp_dim_bounds(dim, &low, &high);
     // Weighted rather than low + unit * (high - low), whose difference may be beyond a double.
@@ -126,7 +126,7 @@ double trp_dim_unit(const troupe_dim *dim, double value)
         return (value + 0.5) / dim->choices;
     if (dim->deviation > 0) {
         normal_bounds(dim, &low, &high);
-        unit = (normal_below((value - dim->mean) / dim->deviation) - low) / (high - low);
+        unit = (trp_normal_below((value - dim->mean) / dim->deviation) - low) / (high - low);
     } else {
         trp_dim_bounds(dim, &low, &high);
         double scaled = trp_dim_scaled(dim, value); // Halves, since a range may be beyond a double.

@@ -31,4 +31,9 @@ void trp_dim_bounds(const troupe_dim *dim, double *low, double *high);
 double trp_dim_at(const troupe_dim *dim, double unit);
 double trp_dim_unit(const troupe_dim *dim, double value);
 
+// What of the standard normal distribution lies below z, and back: p = 0 and 1 are far away, but
+// finite.
+double trp_normal_below(double z);
+double trp_normal_at(double p);
+
 #endif

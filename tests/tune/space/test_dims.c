@@ -137,6 +137,19 @@ static void test_snapping_stays_within(void **state)
     assert_true(trp_dim_values(&uneven) == 2);
 }
 
+static void test_the_normal_distribution_maps_there_and_back(void **state)
+{
+    (void)state;
+    assert_float_equal(trp_normal_below(1), 0.841344746068543, 1e-15);
+    assert_float_equal(trp_normal_at(0.975), 1.959963984540054, 1e-12);
+    for (double p = 1e-12; p < 0.5; p *= 1.7) {
+        assert_float_equal(trp_normal_below(trp_normal_at(p)) / p, 1, 1e-9);
+        assert_float_equal(trp_normal_at(1 - p), -trp_normal_at(p), 1e-4);
+    }
+    assert_true(trp_normal_at(0) < -8 && isfinite(trp_normal_at(0)));
+    assert_true(trp_normal_at(1) > 8 && isfinite(trp_normal_at(1)));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -146,6 +159,7 @@ int main(void)
         cmocka_unit_test(test_logarithms_and_normals_have_their_shape),
         cmocka_unit_test(test_a_dimension_counts_with_its_parent),
         cmocka_unit_test(test_snapping_stays_within),
+        cmocka_unit_test(test_the_normal_distribution_maps_there_and_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
