@@ -95,8 +95,7 @@ typedef struct troupe_asha_options {
 // least one) of those recorded at that rung so far, its own included; equal values share a rank,
 // NaN is worst.
 TROUPE_EXPERIMENTAL troupe_scheduler *troupe_asha_with(const troupe_asha_options *how);
-#define troupe_asha(...) TROUPE_ASHA_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_ASHA_(...)                                                                          \
+#define troupe_asha(...)                                                                           \
     troupe_asha_with(&(troupe_asha_options){.size = sizeof(troupe_asha_options), __VA_ARGS__})
 
 typedef struct troupe_hyperband_options {
@@ -110,8 +109,7 @@ typedef struct troupe_hyperband_options {
 // HyperBand (Li et al., JMLR 2018): brackets of synchronous successive halving; trials pause at
 // their rungs. With a searcher that learns from budgets (.budgets of troupe_search_tpe) it is BOHB.
 TROUPE_EXPERIMENTAL troupe_scheduler *troupe_hyperband_with(const troupe_hyperband_options *how);
-#define troupe_hyperband(...) TROUPE_HYPERBAND_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_HYPERBAND_(...)                                                                     \
+#define troupe_hyperband(...)                                                                      \
     troupe_hyperband_with(                                                                         \
         &(troupe_hyperband_options){.size = sizeof(troupe_hyperband_options), __VA_ARGS__})
 
@@ -125,8 +123,7 @@ typedef struct troupe_median_options {
 // The median stopping rule (Golovin et al., KDD 2017): a trial stops where its best so far is worse
 // than the median of the running means of all others up to the same report.
 TROUPE_EXPERIMENTAL troupe_scheduler *troupe_median_with(const troupe_median_options *how);
-#define troupe_median(...) TROUPE_MEDIAN_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_MEDIAN_(...)                                                                        \
+#define troupe_median(...)                                                                         \
     troupe_median_with(&(troupe_median_options){.size = sizeof(troupe_median_options), __VA_ARGS__})
 
 typedef struct troupe_pbt_options {
@@ -145,8 +142,7 @@ typedef struct troupe_pbt_options {
 } troupe_pbt_options;
 // Population based training (Jaderberg et al., arXiv 1711.09846).
 TROUPE_EXPERIMENTAL troupe_scheduler *troupe_pbt_with(const troupe_pbt_options *how);
-#define troupe_pbt(...) TROUPE_PBT_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_PBT_(...)                                                                           \
+#define troupe_pbt(...)                                                                            \
     troupe_pbt_with(&(troupe_pbt_options){.size = sizeof(troupe_pbt_options), __VA_ARGS__})
 // Repeats, for one trial, the points that a population's trial had at each report, read from the
 // `log` of troupe_pbt. The trial's first point is the log's: give it with .first.

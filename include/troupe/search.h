@@ -98,8 +98,7 @@ typedef struct troupe_tpe_options {
 } troupe_tpe_options;
 // The tree-structured Parzen estimator (Bergstra et al., NIPS 2011; Watanabe, arXiv 2304.11127).
 TROUPE_EXPERIMENTAL troupe_searcher *troupe_search_tpe_with(const troupe_tpe_options *how);
-#define troupe_search_tpe(...) TROUPE_SEARCH_TPE_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_SEARCH_TPE_(...)                                                                    \
+#define troupe_search_tpe(...)                                                                     \
     troupe_search_tpe_with(&(troupe_tpe_options){.size = sizeof(troupe_tpe_options), __VA_ARGS__})
 
 typedef struct troupe_cmaes_options {
@@ -113,8 +112,7 @@ typedef struct troupe_cmaes_options {
 // Covariance matrix adaptation (Hansen, arXiv 1604.00772). Numbers alone: choices are drawn at
 // random beside it; integers keep a margin (Hamano et al., GECCO 2022).
 TROUPE_EXPERIMENTAL troupe_searcher *troupe_search_cmaes_with(const troupe_cmaes_options *how);
-#define troupe_search_cmaes(...) TROUPE_SEARCH_CMAES_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_SEARCH_CMAES_(...)                                                                  \
+#define troupe_search_cmaes(...)                                                                   \
     troupe_search_cmaes_with(                                                                      \
         &(troupe_cmaes_options){.size = sizeof(troupe_cmaes_options), __VA_ARGS__})
 
@@ -126,8 +124,7 @@ typedef struct troupe_gp_options {
 // A Gaussian process (Matern 5/2, a length for each dimension) with the logarithm of the expected
 // improvement (Ament et al., NeurIPS 2023). Its cost grows with the cube of the trials.
 TROUPE_EXPERIMENTAL troupe_searcher *troupe_search_gp_with(const troupe_gp_options *how);
-#define troupe_search_gp(...) TROUPE_SEARCH_GP_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_SEARCH_GP_(...)                                                                     \
+#define troupe_search_gp(...)                                                                      \
     troupe_search_gp_with(&(troupe_gp_options){.size = sizeof(troupe_gp_options), __VA_ARGS__})
 
 typedef struct troupe_nsga2_options {
@@ -140,8 +137,7 @@ typedef struct troupe_nsga2_options {
 } troupe_nsga2_options;
 // For several objectives (Deb et al. 2002).
 TROUPE_EXPERIMENTAL troupe_searcher *troupe_search_nsga2_with(const troupe_nsga2_options *how);
-#define troupe_search_nsga2(...) TROUPE_SEARCH_NSGA2_(__VA_ARGS__, .unused_ = 0)
-#define TROUPE_SEARCH_NSGA2_(...)                                                                  \
+#define troupe_search_nsga2(...)                                                                   \
     troupe_search_nsga2_with(                                                                      \
         &(troupe_nsga2_options){.size = sizeof(troupe_nsga2_options), __VA_ARGS__})
 
