@@ -135,17 +135,17 @@ typedef enum troupe_dim_kind {
 typedef struct troupe_dim {
     const char *name;
     troupe_dim_kind kind;
+    int choices; // Of a choice.
     // A real one: low <= x < high, or with a step low + k * step <= high; an integer: low <= x <=
     // high, low + k * step. A choice: 0 and choices - 1.
     double low, high;
-    double step; // 0: none. Of an integer 1 or more.
-    bool log;    // Searched in its logarithm; low > 0.
-    int choices;
-    bool ordered;           // A choice whose neighbours are alike.
-    bool grid;              // Of a row of TROUPE_DRAW_GRID.
+    double step;            // 0: none. Of an integer 1 or more.
     double mean, deviation; // deviation > 0: normal a priori; low and high bound it.
     int parent;             // -1: it always counts. Else it counts where that dimension, which is
     uint32_t when;          // a choice, before it, and counts itself, has one of these bits set.
+    bool log;               // Searched in its logarithm; low > 0.
+    bool ordered;           // A choice whose neighbours are alike.
+    bool grid;              // Of a row of TROUPE_DRAW_GRID.
 } troupe_dim;
 
 // A space: rows that were checked once against a type, so that drawing cannot fail. Opaque.
