@@ -785,6 +785,9 @@ static void test_sweeps(void **state)
     note("troupe_asha_with");
     HARMLESS(troupe_scheduler_free, (NULL));
     HARMLESS(troupe_searcher_free, (NULL));
+    troupe_searcher *searcher = troupe_search_nsga2_with(NULL);
+    note("troupe_search_nsga2_with");
+    troupe_searcher_free(&searcher);
     troupe_scheduler_free(&scheduler);
     assert_int_equal(faults, 0);
 }
