@@ -59,12 +59,15 @@ struct troupe_scheduler {
                             troupe_verdict *verdict);
     // A trial is over: by the scheduler's own word, by itself, or as a failure.
     troupe_status (*ended)(troupe_scheduler *self, int trial, troupe_ending ending);
-    // There is room for a trial. *trial: a paused one that goes on, or -1: a new one (NULL: always
-    // that), which is `added` then. TROUPE_STOPPED: the paused trial *trial is over, as stopped;
-    // `ended` is called of it; ask again. TROUPE_BUSY: none before another report or end.
-    // TROUPE_END: no new one any more. `fresh`: there may be new ones; else only paused ones can go
-    // on: without any that can, BUSY or END.
-    troupe_status (*next)(troupe_scheduler *self, bool fresh, int *trial);
+    // There is room for a trial. *trial: a paused one that goes on, as the verdict says, which is
+    // made out for going on: that, or as a clone, or with other ranks; or -1: a new one (NULL:
+    // always that), which is `added` then. TROUPE_STOPPED: the paused trial *trial is over, as
+    // stopped; `ended` is called of it; ask again. TROUPE_BUSY: none before another report or end,
+    // never said where no trial runs. TROUPE_END: no new one any more. `fresh`: a new one may be
+    // had; false: none comes any more, so what waits for new ones is decided without them. Only
+    // where it names a trial it changes what the scheduler knows: a sweep that goes on repeats just
+    // these calls.
+    troupe_status (*next)(troupe_scheduler *self, bool fresh, int *trial, troupe_verdict *verdict);
     void (*destroy)(troupe_scheduler *self); // Frees it.
     troupe_status refusal; // Not TROUPE_OK: its options are wrong; who is given it fails so.
     // What a trial reaches at most: reports, for bars and the rest of time; 0: not known.
