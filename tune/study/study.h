@@ -28,7 +28,7 @@ typedef enum trp_next_kind {
     TRP_NEXT_AGAIN, // Paused trial `number` goes on.
     TRP_NEXT_OVER,  // Paused trial `number` is over, as stopped: it needs no trp_study_end. Ask
                     // again.
-    TRP_NEXT_LATER, // Nothing before another report or end.
+    TRP_NEXT_LATER, // Nothing before another report or end of one that runs.
     TRP_NEXT_NONE,  // Nothing new any more; where no trial runs, the study is at its end, and
                     // trials that are paused stay so.
 } trp_next_kind;
@@ -41,7 +41,9 @@ typedef struct trp_next {
     troupe_verdict verdict;
 } trp_next;
 
-// What there is room for. `fresh`: a new trial would be welcome.
+// There is room for a trial: which. `fresh`: it may be a new one; false: no new one comes any more
+// (not: at the moment), so that what waits for new ones is decided without them. Of one that goes
+// on, trp_study_decided has the verdict: as it was, as a clone, or with other ranks.
 troupe_status trp_study_next(troupe_study *study, bool fresh, trp_next *next);
 // The next of a trial's reports after that many at which it may be anything but going on; 0: none.
 int trp_study_decides_at(troupe_study *study, int number, int after);
@@ -52,8 +54,9 @@ int trp_study_decides_at(troupe_study *study, int number, int after);
 troupe_status trp_study_decide(troupe_study *study, int number, int report, const double *values,
                                double elapsed_s, int ranks, const char *more,
                                troupe_verdict *verdict);
-// What was decided at the trial's last report, also by an earlier life: *report is which (0: it
-// has none; all is made out for going on then). What follows from it may not have been done yet.
+// What was decided last of the trial, also by an earlier life, at its report *report (0: it has
+// none; the verdict is made out for going on then) or when it went on behind that. What follows
+// from it may not have been done yet. verdict->x is the trial's point.
 void trp_study_decided(const troupe_study *study, int number, int *report, troupe_verdict *verdict);
 // A running or paused trial is over. `values`: NULL: those of its best report by the first
 // objective. `error`: why it failed; else NULL. `more`: as above.
@@ -71,10 +74,10 @@ const double *trp_study_point(const troupe_study *study, int number);
 troupe_study_state trp_study_state(const troupe_study *study, int number);
 
 // For a sweep: a study whose record is the sweep's, open already and closed by it after the study.
-// `lines`: what trp_record_open found, or NULL. `visit` is given each line, those of the study once
-// it has taken them in (`number`: of the line's trial, where it is the study's; else -1). Nothing
-// is written where the study goes on with the same number of trials. Lines of the sweep have an
-// "event" of another name than those above; they may stand before the study's first.
+// `lines`: what trp_tune_record_open found, or NULL. `visit` is given each line, those of the study
+// once it has taken them in (`number`: of the line's trial, where it is the study's; else -1).
+// Nothing is written where the study goes on with the same number of trials. Lines of the sweep
+// have an "event" of another name than those above; they may stand before the study's first.
 typedef struct trp_study_past {
     const char *lines;
     size_t size;
@@ -82,7 +85,8 @@ typedef struct trp_study_past {
     void *user;
 } trp_study_past;
 troupe_status trp_study_open(const troupe_space *space, const troupe_study_options *how,
-                             trp_record *record, const trp_study_past *past, troupe_study **study);
-trp_record *trp_study_record(troupe_study *study);
+                             trp_tune_record *record, const trp_study_past *past,
+                             troupe_study **study);
+trp_tune_record *trp_study_record(troupe_study *study);
 
 #endif
