@@ -10,8 +10,10 @@
 //         TROUPE_FIXED(settings, epochs, 81),
 //     };
 //
-// A field that the struct lacks does not compile. Rows of troupe_train_options are options of the
-// trial's run, laid over those of the sweep: numbers alone, never where it is stored or its name.
+// A field that the struct lacks does not compile. A row names a number, a text, a bool, an enum or
+// any other field, also within others: plan.steps, weights[2]. A choice that is to be drawn more
+// often may be given more than once. Rows of troupe_train_options are options of the trial's run,
+// laid over those of the sweep: numbers alone, never where it is stored or its name.
 #ifndef TROUPE_SPACE_H
 #define TROUPE_SPACE_H
 
@@ -37,8 +39,8 @@ typedef enum troupe_draw {
     // as trials are asked for.
     TROUPE_DRAW_GRID,
     // No draw: the row of the same field counts only where field `when` of the same struct, which
-    // must have a row of choices before it, has one of the choices; else the field is as without a
-    // row. One a field.
+    // must have a row of choices before it, has one of the choices (of its first 32); else the
+    // field is as without a row. One a field.
     TROUPE_DRAW_CONDITION,
 } troupe_draw;
 
@@ -58,8 +60,8 @@ typedef struct troupe_param {
     double step;      // 0: none.
     bool log;         // Of an integer.
     double mean, deviation;
-    const char *const *texts; // Choices of a text: choice_count of them.
-    // Choices of any other type: an array of choice_count values of it; for a fixed row, one value.
+    const char *const *texts; // Choices of a text: choice_count of them, up to 1,024.
+    // Choices of any other type: an array of up to 1,024 values of it; for a fixed row, one value.
     const void *values;
     const char *when; // Of a condition: the field that decides.
 } troupe_param;
@@ -94,6 +96,11 @@ typedef struct troupe_param {
     {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_CHOICE,                                          \
      .values = TROUPE_VALUES_(T, field, __VA_ARGS__),                                              \
      .choice_count = sizeof(TROUPE_VALUES_(T, field, __VA_ARGS__)) / sizeof(((T *)0)->field)}
+// The choices that an array has, of the field's own type: TROUPE_CHOICE_LIST(settings, width, all).
+#define TROUPE_CHOICE_LIST(T, field, list)                                                         \
+    {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_CHOICE,                                          \
+     .values = 1 ? (list) : (const __typeof__(((T *)0)->field) *)0,                                \
+     .choice_count = sizeof(list) / sizeof *(list)}
 #define TROUPE_VALUES_(T, field, ...) (const __typeof__(((T *)0)->field)[]){__VA_ARGS__}
 #define TROUPE_FIXED(T, field, value)                                                              \
     {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_FIXED, .low = (value)}
@@ -104,11 +111,11 @@ typedef struct troupe_param {
      .values = TROUPE_VALUES_(T, field, __VA_ARGS__)}
 #define TROUPE_ONLY_WHEN(T, field, other, ...)                                                     \
     {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_CONDITION, .choices = {__VA_ARGS__},             \
-     .choice_count = TROUPE_COUNT(__VA_ARGS__), .when = #other}
+     .choice_count = TROUPE_COUNT(__VA_ARGS__) + 0 * offsetof(T, other), .when = #other}
 #define TROUPE_ONLY_WHEN_TEXT(T, field, other, ...)                                                \
     {TROUPE_PARAM_(T, field), .draw = TROUPE_DRAW_CONDITION,                                       \
-     .texts = (const char *const[]){__VA_ARGS__}, .choice_count = TROUPE_COUNT(__VA_ARGS__),       \
-     .when = #other}
+     .texts = (const char *const[]){__VA_ARGS__},                                                  \
+     .choice_count = TROUPE_COUNT(__VA_ARGS__) + 0 * offsetof(T, other), .when = #other}
 
 // Rows of troupe_tune_stored: of a number that is named, as "fitting.batch".
 #define TROUPE_NAMED_PARAM_(path) .size = sizeof(troupe_param), .name = (path)
@@ -151,8 +158,9 @@ typedef struct troupe_dim {
 // A space: rows that were checked once against a type, so that drawing cannot fail. Opaque.
 typedef struct troupe_space troupe_space;
 
-// Checks rows for configs of a type and copies them. `base`: what a config is before its rows are
-// filled, copied; NULL: zeros. TROUPE_INVALID names the row, its field and what is wrong.
+// Checks rows for configs of a type and copies them, up to 4,096. `base`: what a config is before
+// its rows are filled, copied; NULL: zeros. TROUPE_INVALID names the row, its field and what is
+// wrong.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_space_open_as(const troupe_type *config,
                                                                        const troupe_param *rows,
                                                                        size_t count,
@@ -166,6 +174,8 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_space_open_as(const tro
 //      "optimizer": {"choice": ["sgd", "adam"]}, "size": {"ordered": [1, 2, 8]},
 //      "momentum": {"uniform": [0, 1], "step": 0.1, "when": {"optimizer": ["sgd"]}},
 //      "noise": {"normal": [0, 1]}, "layers": {"grid": [1, 2]}, "epochs": 81}
+// A normal draw is of [mean, deviation] and may have "low" and "high", and "whole": true; what is
+// fixed to an object is {"fixed": {...}}, and a condition may also have one choice and no array.
 // TROUPE_MALFORMED: it is not JSON, and where; TROUPE_INVALID names the member that is wrong.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_space_parse(const char *json,
                                                                      troupe_space **space);
@@ -178,7 +188,8 @@ TROUPE_EXPERIMENTAL const troupe_dim *troupe_space_dims(const troupe_space *spac
 // references and what else a value points to are the space's. Nothing for a space from JSON.
 TROUPE_EXPERIMENTAL void troupe_space_config(const troupe_space *space, const double *x,
                                              void *config);
-// The point as a JSON object: rows that count at it, fixed ones included, by their names; it
+// The point as a JSON object: rows that count at it, fixed ones included, by their names, which are
+// those of the rows ("plan.steps", "weights[2]"); references, actors and tensors are null. It
 // belongs to the thread's arena. NULL: no memory.
 TROUPE_EXPERIMENTAL const char *troupe_space_json(const troupe_space *space, const double *x);
 

@@ -760,6 +760,32 @@ static void test_training(void **state)
     assert_int_equal(faults, 0);
 }
 
+static void test_spaces(void **state)
+{
+    (void)state;
+    const troupe_param rows[] = {TROUPE_INTEGER(pair, left, 1, 2)};
+    const double x = 1;
+    troupe_space *space = NULL;
+    pair config;
+    REFUSED(troupe_space_open_as, (NULL, rows, 1, NULL, &space), "config");
+    REFUSED(troupe_space_open_as, (&troupe_type_pair, NULL, 1, NULL, &space), "rows");
+    REFUSED(troupe_space_open_as, (&troupe_type_pair, rows, 1, NULL, NULL), "space");
+    REFUSED(troupe_space_parse, (NULL, &space), "json");
+    REFUSED(troupe_space_parse, ("{}", NULL), "space");
+    UNABLE(troupe_space_dims, (NULL, &size), "space");
+    UNABLE(troupe_space_json, (NULL, &x), "space");
+    HARMLESS(troupe_space_config, (NULL, &x, &config));
+    assert_int_equal(troupe_space_open(pair, rows, &space), TROUPE_OK);
+    UNABLE(troupe_space_dims, (space, NULL), "count");
+    UNABLE(troupe_space_json, (space, NULL), "x");
+    HARMLESS(troupe_space_config, (space, NULL, &config));
+    HARMLESS(troupe_space_config, (space, &x, NULL));
+    troupe_space_free(&space);
+    HARMLESS(troupe_space_free, (NULL));
+    HARMLESS(troupe_space_free, (&space));
+    assert_int_equal(faults, 0);
+}
+
 static void test_sweeps(void **state)
 {
     (void)state;
@@ -868,7 +894,7 @@ int main(void)
         cmocka_unit_test(test_actors),          cmocka_unit_test(test_many),
         cmocka_unit_test(test_channels),        cmocka_unit_test(test_training),
         cmocka_unit_test(test_batches),         cmocka_unit_test(test_sweeps),
-        cmocka_unit_test(test_none_is_missing),
+        cmocka_unit_test(test_spaces),          cmocka_unit_test(test_none_is_missing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

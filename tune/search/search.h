@@ -3,7 +3,7 @@
 #ifndef TRP_SEARCH_H
 #define TRP_SEARCH_H
 
-#include <tune/space/space.h>
+#include <tune/space/draws.h>
 
 typedef struct trp_search trp_search;
 struct trp_search {

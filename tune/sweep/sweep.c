@@ -818,8 +818,8 @@ static troupe_status prepare(running *run, const troupe_param *params, size_t co
 {
     troupe_sweep *sweep = run->sweep;
     troupe_tune_options *how = &sweep->how;
-    TROUPE_TRY(trp_space_open(&sweep->space, sweep->trainer->config, params, count));
-    sweep->space.defaults = sweep->trainer->defaults;
+    TROUPE_TRY(trp_space_open(&sweep->space, sweep->trainer->config, params, count,
+                              sweep->trainer->defaults));
     TROUPE_TRY(sweep->port->cpus(&sweep->cpus));
     TROUPE_TRY(parse_columns(sweep));
     TROUPE_TRY(settle_counts(sweep));

@@ -3,7 +3,7 @@
 #define TRP_SWEEP_H
 
 #include <runtime/base/arena.h>
-#include <tune/space/space.h>
+#include <tune/space/draws.h>
 #include <tune/sweep/trial.h>
 
 enum {

@@ -13,19 +13,6 @@ trp_table_state trp_trial_table_state(troupe_trial_state state)
     return states[state];
 }
 
-static size_t varying_rows(const trp_space *space, const trp_space_row **rows)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < space->count; i++) {
-        if (!trp_space_row_varies(&space->rows[i]))
-            continue;
-        if (rows != NULL)
-            rows[count] = &space->rows[i];
-        count++;
-    }
-    return count;
-}
-
 // Fills a row; `cells` has room for its parameters and then its metrics.
 static void gather_row(const trp_trial *trial, const trp_table *table,
                        const trp_space_row *const *params, trp_table_cell *cells,
@@ -53,16 +40,15 @@ bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *no
                      trp_table *table)
 {
     size_t count = (size_t)sweep->count, metrics = sweep->column_count;
-    size_t params = varying_rows(&sweep->space, NULL), width = params + metrics;
+    const troupe_space *space = sweep->space.of;
+    size_t params = space->dim_count, width = params + metrics;
     trp_table_row *rows = trp_arena_alloc(arena, (count + 1) * sizeof *rows);
     trp_table_cell *cells = trp_arena_alloc(arena, (count * width + 1) * sizeof *cells);
     const char **titles = trp_arena_alloc(arena, (width + 1) * sizeof *titles);
-    const trp_space_row **varying = trp_arena_alloc(arena, (params + 1) * sizeof *varying);
-    if (rows == NULL || cells == NULL || titles == NULL || varying == NULL)
+    if (rows == NULL || cells == NULL || titles == NULL)
         return false;
-    varying_rows(&sweep->space, varying);
     for (size_t i = 0; i < width; i++)
-        titles[i] = i < params ? varying[i]->param.name : sweep->columns[i - params];
+        titles[i] = i < params ? space->dims[i].name : sweep->columns[i - params];
 
     double cpus_each = sweep->train.cpus_per_rank, workers = sweep->train.ranks;
     *table = (trp_table){.title = "Tune",
@@ -81,7 +67,7 @@ bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *no
                          .rows = rows,
                          .count = count};
     for (size_t i = 0; i < count; i++) {
-        gather_row(&sweep->trials[i], table, varying, cells + i * width, &rows[i]);
+        gather_row(&sweep->trials[i], table, space->drawn, cells + i * width, &rows[i]);
         if (sweep->trials[i].phase == TRP_TRIAL_RUNNING)
             table->cpus_used += workers * cpus_each;
     }

@@ -10,7 +10,7 @@ static const troupe_param rows[] = {TROUPE_LOG_UNIFORM(settings, rate, 1e-4, 1.0
 
 static void opened(trp_space *space)
 {
-    assert_int_equal(trp_space_open(space, &troupe_type_settings, rows, 2), TROUPE_OK);
+    assert_int_equal(trp_space_open(space, &troupe_type_settings, rows, 2, NULL), TROUPE_OK);
 }
 
 static void test_random_configs_do_not_depend_on_the_order_of_asking(void **state)

@@ -20,7 +20,7 @@ static void test_every_trial_runs_to_its_end(void **state)
     assert_null(troupe_sweep_trial(sweep, 7));
 
     trp_space drawn;
-    ok(trp_space_open(&drawn, &troupe_type_fake_settings, space, ROWS));
+    ok(trp_space_open(&drawn, &troupe_type_fake_settings, space, ROWS, NULL));
     trp_search *search = trp_search_random(&drawn, 11);
     const troupe_trial *best = NULL;
     for (int i = 0; i < 7; i++) {

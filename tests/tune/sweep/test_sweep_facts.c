@@ -45,7 +45,8 @@ static int make_sweep(void **state)
                               .train = {.ranks = 2, .cpus_per_rank = 0.5},
                               .cpus = 4};
     strcpy(it.columns[0], "loss");
-    assert_int_equal(trp_space_open(&it.sweep.space, &troupe_type_settings, params, 2), TROUPE_OK);
+    assert_int_equal(trp_space_open(&it.sweep.space, &troupe_type_settings, params, 2, NULL),
+                     TROUPE_OK);
     for (int i = 0; i < TRIALS; i++) {
         sprintf(it.names[i], "fit_3d3d1_%05d", i);
         it.configs[i].rate = i / 64.0;
