@@ -814,6 +814,9 @@ static void test_sweeps(void **state)
     troupe_searcher *searcher = troupe_search_nsga2_with(NULL);
     note("troupe_search_nsga2_with");
     troupe_searcher_free(&searcher);
+    troupe_searcher *cmaes = troupe_search_cmaes_with(NULL); // All defaults.
+    note("troupe_search_cmaes_with");
+    troupe_searcher_free(&cmaes);
     troupe_scheduler_free(&scheduler);
     assert_int_equal(faults, 0);
 }
