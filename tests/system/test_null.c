@@ -786,6 +786,42 @@ static void test_spaces(void **state)
     assert_int_equal(faults, 0);
 }
 
+static void test_studies(void **state)
+{
+    (void)state;
+    const troupe_param rows[] = {TROUPE_INTEGER(pair, left, 1, 2)};
+    troupe_space *space = NULL;
+    troupe_study *study = NULL;
+    troupe_asked asked;
+    troupe_act act;
+    double value = 1;
+    assert_int_equal(troupe_space_open(pair, rows, &space), TROUPE_OK);
+    REFUSED(troupe_study_open_with, (NULL, &study, NULL), "space");
+    REFUSED(troupe_study_open_with, (space, NULL, NULL), "study");
+    REFUSED(troupe_study_ask, (NULL, &asked), "study");
+    REFUSED(troupe_study_report, (NULL, 0, 1, &act), "study");
+    REFUSED(troupe_study_tell, (NULL, 0, 1), "study");
+    REFUSED(troupe_study_tell_values, (NULL, 0, &value, 0), "study");
+    REFUSED(troupe_study_tell_failed, (NULL, 0, NULL), "study");
+    REFUSED(troupe_study_sync, (NULL), "study");
+    SILENT(troupe_study_count, (NULL));
+    SILENT(troupe_study_trial_at, (NULL, 0));
+    SILENT(troupe_study_best, (NULL));
+    SILENT(troupe_study_front, (NULL, &size));
+    assert_int_equal(troupe_study_open_with(space, &study, NULL), TROUPE_OK);
+    REFUSED(troupe_study_ask, (study, NULL), "asked");
+    assert_int_equal(troupe_study_ask(study, &asked), TROUPE_OK);
+    REFUSED(troupe_study_report, (study, 0, 1, NULL), "act");
+    REFUSED(troupe_study_tell_values, (study, 0, NULL, 0), "values");
+    SILENT(troupe_study_front, (study, NULL));
+    assert_int_equal(troupe_study_tell_failed(study, 0, NULL), TROUPE_OK);
+    HARMLESS(troupe_study_free, (&study));
+    HARMLESS(troupe_study_free, (&study));
+    HARMLESS(troupe_study_free, (NULL));
+    troupe_space_free(&space);
+    assert_int_equal(faults, 0);
+}
+
 static void test_sweeps(void **state)
 {
     (void)state;
@@ -897,7 +933,8 @@ int main(void)
         cmocka_unit_test(test_actors),          cmocka_unit_test(test_many),
         cmocka_unit_test(test_channels),        cmocka_unit_test(test_training),
         cmocka_unit_test(test_batches),         cmocka_unit_test(test_sweeps),
-        cmocka_unit_test(test_spaces),          cmocka_unit_test(test_none_is_missing),
+        cmocka_unit_test(test_spaces),          cmocka_unit_test(test_studies),
+        cmocka_unit_test(test_none_is_missing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,0 +1,132 @@
+// study_parts.h: a study from inside: what the files of this folder share.
+#ifndef TRP_STUDY_PARTS_H
+#define TRP_STUDY_PARTS_H
+
+#include <runtime/codec/json.h>
+#include <tune/space/space.h>
+#include <tune/study/study.h>
+
+enum {
+    TRP_STUDY_VERSION = 1, // Of the record.
+    TRP_OBJECTIVES_MAX = 8,
+    TRP_CHUNK = 256,      // Trials that are allocated together.
+    TRP_NUMBER_ROOM = 32, // Bytes that a number of a line takes at most, its comma included.
+};
+
+typedef struct trp_study_trial {
+    troupe_study_trial view; // Its config is made when it is first asked for.
+    double *best_values;     // Of the best report by the first objective; NaN: none.
+    double elapsed_s;        // At the last report.
+    // What was decided last.
+    int source, ranks;
+    troupe_act act;
+    // In a study of one's own: it ran when the process ended, and has not been given out since;
+    bool left;
+    int from, repeats; // the report behind which it was given last; reports that come again.
+    double since_s;    // When it would have begun, had it run without a pause; by the clock.
+} trp_study_trial;
+
+struct troupe_study {
+    const troupe_space *space;
+    const troupe_dim *dims;
+    size_t dim_count, objectives;
+    troupe_goal goals[TRP_OBJECTIVES_MAX];
+    troupe_problem problem; // As searcher and scheduler were begun with.
+    troupe_searcher *searcher;
+    troupe_scheduler *scheduler;
+    bool (*allowed)(void *user, const void *config);
+    void *user;
+    int trials;       // As asked for; 0: without end.
+    int total;        // With all combinations and points to try first; 0: without end.
+    int combinations; // Of grids, which are the study's to set; 1: there are none.
+    double *first;    // Points to try first.
+    int first_count;
+    trp_tune_record *record; // NULL: there is none.
+    bool own, sync;          // The record is the study's; each step is to last at once.
+
+    trp_study_trial **chunks;
+    size_t chunk_count;
+    int count, running, paused, left;
+    int best;            // Trial; -1: none.
+    bool exhausted;      // The searcher has no more points.
+    troupe_error broken; // Not TROUPE_OK: the study is at its end, and why.
+
+    double *point, *cloned, *scores; // Rooms for one step.
+    void *config;                    // Of `allowed`.
+    trp_buffer text;                 // Of `allowed`, for a space from JSON.
+    bool short_of_memory;            // For that.
+};
+
+// ---- trials (trials.c)
+
+trp_study_trial *trp_study_at(const troupe_study *study, int number);
+// Makes room for one more trial; it is there once `count` has risen.
+troupe_status trp_study_make_room(troupe_study *study);
+// Counts it in, with its point.
+void trp_study_push(troupe_study *study, const double *x);
+// Takes a value of the first objective in, for the best of the trial and of all.
+void trp_study_note(troupe_study *study, trp_study_trial *trial, const double *values);
+// The best of all, where one that was it has turned out to violate constraints.
+void trp_study_find_best(troupe_study *study);
+// Makes the trial's config, if it is not there.
+troupe_status trp_study_configure(const troupe_study *study, trp_study_trial *trial);
+void trp_study_free_trials(troupe_study *study);
+// Whether a is better than b by the first objective; NaN never is, and is worse than any number.
+bool trp_study_better(const troupe_study *study, double a, double b);
+
+// ---- steps (steps.c), which are taken from the caller or from a line
+
+// TROUPE_OK, unless the study is at its end.
+troupe_status trp_study_is_whole(troupe_study *study);
+// The study is at its end, for the last error.
+troupe_status trp_study_break(troupe_study *study);
+// The value of a score in the sense of searchers and schedulers, and back.
+double trp_study_score(const troupe_study *study, size_t objective, double value);
+// Whether a point is one of the space: each coordinate that counts within its bounds and on its
+// steps. Moves it to the nearest that a config can hold, with NaN where a dimension does not count.
+// TROUPE_INVALID names `who` gave it, and the dimension. `grids`: the coordinates of grids too.
+troupe_status trp_study_check_point(const troupe_study *study, const char *who, bool grids,
+                                    double *x);
+bool trp_study_allows(troupe_study *study, const double *x);
+
+troupe_status trp_study_take_trial(troupe_study *study, const double *x);
+typedef struct trp_study_report {
+    int trial, number;
+    const double *values;
+    double elapsed_s;
+    int ranks;
+} trp_study_report;
+// Tells searcher and scheduler of it; *verdict is what that one says, checked.
+troupe_status trp_study_take_report(troupe_study *study, const trp_study_report *report,
+                                    troupe_verdict *verdict);
+// The scheduler's `next`; NULL: none. *trial: -1: a new one. TROUPE_OK, _STOPPED, _BUSY and _END as
+// that one's, checked; all else is a failure.
+troupe_status trp_study_take_next(troupe_study *study, bool fresh, int *trial,
+                                  troupe_verdict *verdict, bool *failed);
+void trp_study_take_again(troupe_study *study, int number, const troupe_verdict *verdict);
+typedef struct trp_study_ended {
+    int trial;
+    troupe_ending ending;
+    const double *values; // NULL: of its best report.
+    double violation;
+    const char *error; // Copied; NULL: none.
+} trp_study_ended;
+troupe_status trp_study_take_end(troupe_study *study, const trp_study_ended *end);
+void trp_study_take_total(troupe_study *study, int trials);
+// A trial of an earlier study. TROUPE_OK, _CORRUPT.
+troupe_status trp_study_take_warm(troupe_study *study, int number, const trp_study_ended *end,
+                                  int reports, const double *x);
+
+// ---- opening (study.c, repeat.c, warm.c)
+
+// Repeats the lines behind the study's first, which is line `line_number` of them.
+troupe_status trp_study_repeat(troupe_study *study, const trp_study_past *past, size_t from,
+                               size_t line_number);
+// Tells the searcher of the trials in the files of earlier studies, and writes their lines, one
+// behind the other, whole. *count: how many there were.
+troupe_status trp_study_warm(troupe_study *study, const char *const *files, size_t file_count,
+                             trp_buffer *lines, int *count);
+// "PATH" of its record, or "the study".
+const char *trp_study_name(const troupe_study *study);
+
+#endif
