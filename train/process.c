@@ -228,6 +228,19 @@ static void take_printed(void *user, const char *text, size_t size)
     take_line((program *)user, text, size, false);
 }
 
+// A line that was printed for others, which is a report where it has numbers.
+static void take_passed(void *user, const char *text, size_t size)
+{
+    program *it = (program *)user;
+    trp_program_said said;
+    if (!text || it->over || it->failed.status != TROUPE_OK)
+        return;
+    it->answered = false;
+    if (trp_program_line_has_numbers(text, size, &it->arena, &said) && !it->follows)
+        make_report(it, &said);
+    trp_arena_clear(&it->arena);
+}
+
 static void take_reports(program *it)
 {
     char data[TRP_PROGRAM_READ_MAX];
@@ -466,8 +479,10 @@ static troupe_status run(troupe_rank *me, const void *config)
     it->out = (trp_program_output){.from = -1, .to = STDOUT_FILENO};
     it->errors = (trp_program_output){.from = -1, .to = STDERR_FILENO};
     it->out.reports.take = take_printed;
+    if (it->config->json_lines)
+        it->out.passed.take = take_passed;
     it->lines.take = take_answered;
-    it->out.reports.user = it->lines.user = it;
+    it->out.reports.user = it->out.passed.user = it->lines.user = it;
     for (int i = 0; i < TRP_GUARD_ENDS; i++)
         it->what.ends[i] = -1;
     troupe_status status = trp_worker_member(me, "troupe_process", &it->member);

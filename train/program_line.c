@@ -112,8 +112,9 @@ static troupe_status read_members(trp_json line, trp_arena *arena, trp_program_s
     return TROUPE_OK;
 }
 
-troupe_status trp_program_line_read(const char *text, size_t size, trp_arena *arena,
-                                    trp_program_said *said)
+static troupe_status read_line(const char *text, size_t size,
+                               troupe_status (*read)(trp_json, trp_arena *, trp_program_said *),
+                               trp_arena *arena, trp_program_said *said)
 {
     trp_buffer quoted = {0};
     trp_json line;
@@ -124,9 +125,55 @@ troupe_status trp_program_line_read(const char *text, size_t size, trp_arena *ar
             ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a report")
             : trp_json_parse(quoted.size > 0 ? (const char *)quoted.data : "", quoted.size, &line);
     if (status == TROUPE_OK)
-        status = read_members(line, arena, said);
+        status = read(line, arena, said);
     trp_buffer_free(&quoted);
     return status;
+}
+
+troupe_status trp_program_line_read(const char *text, size_t size, trp_arena *arena,
+                                    trp_program_said *said)
+{
+    return read_line(text, size, read_members, arena, said);
+}
+
+// Texts are no numbers here, but for those that stand for NaN and the infinities.
+static bool is_number(trp_json value)
+{
+    bool digits = value.size > 0 && strchr("-0123456789", value.at[0]) != NULL;
+    return digits || is_word(value, "true") || is_word(value, "false") ||
+           trp_json_equals(value, "NaN") || trp_json_equals(value, "Infinity") ||
+           trp_json_equals(value, "-Infinity");
+}
+
+static troupe_status read_numbers(trp_json line, trp_arena *arena, trp_program_said *said)
+{
+    trp_json at = {0}, name, value;
+    while (said->count < TRP_METRICS_MAX && trp_json_next_member(line, &at, &name, &value)) {
+        troupe_metric *metric = &said->metrics[said->count];
+        if (!is_number(value))
+            continue;
+        TROUPE_TRY(read_name(name, arena, &metric->name));
+        if (!*metric->name || strlen(metric->name) > TRP_METRIC_NAME_MAX)
+            continue;
+        TROUPE_TRY(read_number(value, arena, metric->name, &metric->value));
+        said->count++;
+    }
+    return TROUPE_OK;
+}
+
+bool trp_program_line_has_numbers(const char *text, size_t size, trp_arena *arena,
+                                  trp_program_said *said)
+{
+    size_t blank = 0;
+    while (blank < size && (text[blank] == ' ' || text[blank] == '\t'))
+        blank++;
+    if (blank == size || text[blank] != '{')
+        return false;
+    troupe_error kept;
+    trp_error_hold(&kept);
+    bool has = read_line(text, size, read_numbers, arena, said) == TROUPE_OK && said->count > 0;
+    trp_error_restore(&kept);
+    return has;
 }
 
 bool trp_program_line_is_blank(const char *text, size_t size)

@@ -23,6 +23,10 @@ typedef struct trp_program_said {
 // was expected; TROUPE_NO_MEMORY.
 troupe_status trp_program_line_read(const char *text, size_t size, trp_arena *arena,
                                     trp_program_said *said);
+// Reads a line that a program writes for other readers: an object whose numbers (and true, false)
+// are metrics, as {"epoch": 3, "loss": 0.5}; all else in it is passed over. False: it is none.
+bool trp_program_line_has_numbers(const char *text, size_t size, trp_arena *arena,
+                                  trp_program_said *said);
 // Whether there is nothing in it.
 bool trp_program_line_is_blank(const char *text, size_t size);
 

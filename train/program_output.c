@@ -15,6 +15,8 @@ static void pass(trp_program_output *output, const char *data, size_t size)
 {
     memcpy(output->pending + output->size, data, size);
     output->size += size;
+    if (output->passed.take)
+        trp_program_lines_add(&output->passed, data, size);
 }
 
 // The beginning of a line, a byte at a time, until it is known what it is.
@@ -65,6 +67,8 @@ static void end(trp_program_output *output)
     output->matched = 0;
     if (output->reports.take)
         trp_program_lines_end(&output->reports);
+    if (output->passed.take)
+        trp_program_lines_end(&output->passed);
     (void)close(output->from);
     output->from = -1;
 }

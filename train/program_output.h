@@ -17,6 +17,7 @@ typedef struct trp_program_output {
     int from, to; // `from` is -1 once it has ended.
     // Lines behind the mark are not passed on; NULL take: none is looked for.
     trp_program_lines reports;
+    trp_program_lines passed; // Is given the lines that are passed on, too; NULL take: it is not.
     enum { TRP_PROGRAM_BEGINS, TRP_PROGRAM_PASSES, TRP_PROGRAM_REPORTS } line;
     size_t matched; // Bytes of the mark that a line has begun with, which are held back.
     size_t size, written;

@@ -57,7 +57,11 @@ TROUPE_STRUCT(
     (bool, rank_0_reports),
     // How long it may go on once it was told to stop, until it gets SIGTERM, and after that until
     // it is killed; 0: 10 s.
-    (double, grace_s));
+    (double, grace_s),
+    // Each line of its standard output that is a JSON object is a report of the numbers in it, as
+    // {"epoch": 3, "loss": 0.5}: for programs that know nothing of Troupe. The line is passed on,
+    // too.
+    (bool, json_lines));
 
 typedef troupe_process_config troupe_config_troupe_process;
 // The trainer, for troupe_train(troupe_process, ...) and the like. Before its first group it checks

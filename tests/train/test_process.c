@@ -233,6 +233,31 @@ static void test_marked_lines_are_reports(void **state)
     expect_file("own_1/file_1", "hello"); // It was copied.
 }
 
+// A program that knows nothing of Troupe and prints its metrics for whoever reads them.
+static void test_lines_of_json_are_reports(void **state)
+{
+    (void)state;
+    troupe_result *result;
+    troupe_process_config config =
+        script("echo 'step 1'; echo '{\"epoch\": 1, \"loss\": 3, \"name\": \"x\", \"of\": [1]}'\n"
+               "echo '{\"name\": \"no number\"}'; echo '{broken'; echo '[1]'; echo '{}'\n"
+               "printf ' {\"loss\": NaN, \"good\": true}\\n{\"loss\": 1e-3}'\n");
+    config.json_lines = true;
+    troupe_must(
+        troupe_train(troupe_process, &config, &result, .storage = storage, .name = "lines"));
+    assert_int_equal(troupe_result_reports(result), 3);
+    assert_true(troupe_result_metric(result, "loss") == 1e-3);
+    troupe_result_free(&result);
+    expect_file("lines/log/rank_00000.log", "step 1\n");
+    expect_file("lines/log/rank_00000.log", "{\"epoch\": 1, ");
+    expect_file("lines/journal.jsonl", "\"good\": 1");
+    config.json_lines = false; // Then they are lines like any others.
+    troupe_must(
+        troupe_train(troupe_process, &config, &result, .storage = storage, .name = "plain"));
+    assert_int_equal(troupe_result_reports(result), 0);
+    troupe_result_free(&result);
+}
+
 static void test_what_is_no_report_is_answered_and_counted(void **state)
 {
     (void)state;
@@ -598,6 +623,7 @@ int main(void)
         cmocka_unit_test(test_a_program_trains_and_recovers),
         cmocka_unit_test(test_the_environment_is_that_of_torchrun),
         cmocka_unit_test(test_marked_lines_are_reports),
+        cmocka_unit_test(test_lines_of_json_are_reports),
         cmocka_unit_test(test_what_is_no_report_is_answered_and_counted),
         cmocka_unit_test(test_a_program_that_says_nothing_ends_well),
         cmocka_unit_test(test_answers_need_not_be_read),

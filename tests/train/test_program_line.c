@@ -47,6 +47,25 @@ static void test_reports(void **state)
     assert_string_equal(said.ignored, "metrix");
 }
 
+static void test_numbers_in_lines_for_others(void **state)
+{
+    (void)state;
+    static const char line[] = "  {\"a\": -1.5, \"b\": \"2\", \"c\": {\"d\": 1}, \"e\": false, "
+                               "\"f\": null, \"g\": -Infinity, \"\": 4}";
+    static const char *const none[] = {
+        "", "  ", "x", "{", "{}", "[1]", "{\"a\": \"1\"}", "{\"a\": 1} 2"};
+    trp_program_said said;
+    assert_true(trp_program_line_has_numbers(line, sizeof line - 1, &arena, &said));
+    assert_int_equal(said.count, 3);
+    assert_string_equal(said.metrics[0].name, "a");
+    assert_true(said.metrics[0].value == -1.5);
+    assert_string_equal(said.metrics[1].name, "e");
+    assert_true(said.metrics[1].value == 0);
+    assert_true(said.metrics[2].value == -(double)INFINITY);
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        assert_false(trp_program_line_has_numbers(none[i], strlen(none[i]), &arena, &said));
+}
+
 // Python's json writes them so.
 static void test_numbers_that_are_none(void **state)
 {
@@ -226,6 +245,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reports),
+        cmocka_unit_test(test_numbers_in_lines_for_others),
         cmocka_unit_test(test_numbers_that_are_none),
         cmocka_unit_test(test_mistakes_are_named),
         cmocka_unit_test(test_damaged_lines),
