@@ -35,6 +35,14 @@ foreach(source IN LISTS benchmarks peers)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${folder})
 endforeach()
+# The functions that searchers are compared on: also for peers in Python.
+file(GLOB tune_functions CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/benchmarks/tune/*.c)
+add_library(tune_functions SHARED ${tune_functions})
+target_include_directories(tune_functions PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
+target_link_libraries(tune_functions PRIVATE m)
+set_target_properties(tune_functions PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${benchmarks_dir}/compare)
+target_link_libraries(bench_quality PRIVATE tune_functions)
+
 if(TARGET peer_mpi)
   target_link_libraries(peer_mpi PRIVATE MPI::MPI_C)
 endif()
@@ -139,6 +147,8 @@ if(TROUPE_PEERS) # It runs the program of its own name.
   configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_ray_serve COPYONLY)
   configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_ray_server COPYONLY)
   configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_mlflow COPYONLY)
+  configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_optuna COPYONLY)
+  configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_ray_tune COPYONLY)
 endif()
 # The load of bench_server, and of its peer.
 configure_file(${PROJECT_SOURCE_DIR}/benchmarks/measure/load.sh ${benchmarks_dir}/measure/load COPYONLY)

@@ -1,0 +1,365 @@
+// bench_quality.c: how good are the points that searchers find, beside the same samplers of Optuna?
+//
+//     bench_quality [quick] [ROW...]
+//     bench_quality check
+//
+// A row is quality.<searcher>.<function>: functions, spaces and budgets are those of
+// tune/functions.c, seeds 1 to 21 (11 for GP), all of it fixed before the first look. A seed is the
+// searcher's and the function's instance: both sides search the same instances. Of one objective a
+// value is the distance of the best score to the best that there is; of two, the volume that a
+// run's points dominate up to (11, 11). A row has the medians with intervals of 95 %, and the
+// one-sided p of Mann and Whitney that ours is worse, and that it is better.
+//
+// Then the counts: on how many rows a searcher is no worse (p >= 0.05), and on how many the default
+// one has a better median than Optuna's default.
+//
+// What Optuna came to is kept in the folder `quality` beside this program, row by row, so that a
+// run that was interrupted goes on; ours is searched anew each time. Quick: ours alone, 3 seeds and
+// 30 trials. `check` tries the functions and the statistics on what is known of them.
+#include "harness_rows.h"
+#include "tune/functions.h"
+#include "tune/statistics.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <troupe.h>
+
+enum { GP_SEEDS = 11, GP_TRIALS = 60, QUICK_SEEDS = 3, QUICK_TRIALS = 30, PEER_SECONDS = 7 * 3600 };
+
+static troupe_searcher *make_nsga2(void)
+{
+    return troupe_search_nsga2();
+}
+
+static const struct searcher {
+    const char *name;
+    troupe_searcher *(*make)(void);
+    bool single, several; // The functions that it is tried on: of one objective, of two.
+    bool few;             // Of one objective only those of `for_gp`.
+    double share;         // Of rows that is asked for.
+    bool better;          // Rows count where the median is better, rather than where no worse.
+} searchers[] = {
+    {"random", troupe_search_random, .single = true},
+    {"nsga2", make_nsga2, .several = true, .share = 0.75},
+};
+enum { SEARCHERS = sizeof searchers / sizeof *searchers };
+
+static const char *const for_gp[] = {"branin", "hartmann.6", "ackley.5", "rosenbrock.5",
+                                     "bbob.schaffers.5"};
+
+typedef struct sample {
+    double values[TUNE_SEEDS];
+    size_t count;
+    char name[96];              // Whose it is.
+    char missing[BENCH_REASON]; // Why it is not there; else empty.
+} sample;
+
+static bool is_tried(const struct searcher *by, const tune_function *on)
+{
+    if (on->objectives > 1)
+        return by->several;
+    bool listed = !by->few;
+    for (size_t i = 0; i < sizeof for_gp / sizeof *for_gp; i++)
+        listed |= strcmp(on->name, for_gp[i]) == 0;
+    return by->single && listed;
+}
+
+// ---- Ours
+
+static void observe(troupe_searcher *searcher, int number, const double *x, const double *scores)
+{
+    const troupe_observation seen = {
+        .size = sizeof seen, .number = number, .x = x, .scores = scores};
+    if (searcher->observe != NULL)
+        troupe_must(searcher->observe(searcher, &seen));
+}
+
+static double search(troupe_searcher *searcher, const tune_function *on, uint64_t seed, int trials)
+{
+    tune_instance *at = tune_open(on, seed);
+    double *scores = calloc((size_t)trials * on->objectives, sizeof *scores), x[TUNE_DIMS_MAX];
+    const troupe_problem problem = {.size = sizeof problem,
+                                    .dims = on->dims,
+                                    .dim_count = on->dim_count,
+                                    .objectives = on->objectives,
+                                    .seed = seed,
+                                    .trials = trials};
+    if (at == NULL || scores == NULL)
+        bench_die("bench_quality: no memory");
+    troupe_must(searcher->refusal);
+    if (searcher->begin != NULL)
+        troupe_must(searcher->begin(searcher, &problem));
+    double best = INFINITY;
+    for (int i = 0; i < trials; i++) {
+        double *score = &scores[(size_t)i * on->objectives];
+        troupe_must(searcher->suggest(searcher, i, x));
+        if (searcher->given != NULL)
+            troupe_must(searcher->given(searcher, i, x));
+        tune_evaluate(at, x, score);
+        observe(searcher, i, x, score);
+        best = fmin(best, score[0]);
+    }
+    if (on->objectives > 1)
+        best = tune_volume(scores, (size_t)trials);
+    free(scores);
+    tune_close(at);
+    troupe_searcher_free(&searcher);
+    return best;
+}
+
+// ---- Optuna
+
+static bool kept_path(const char *row, char *path, size_t capacity)
+{
+    char name[160];
+    if (!bench_path("quality", path, capacity))
+        return false;
+    mkdir(path, 0777);
+    snprintf(name, sizeof name, "quality/%s", row);
+    return bench_path(name, path, capacity);
+}
+
+// Reads "peer <name>" and "value <number>" lines. False: there are not as many.
+static bool read_values(const char *out, size_t seeds, sample *theirs)
+{
+    theirs->count = 0;
+    for (const char *line = out; line != NULL; line = strchr(line, '\n')) {
+        line += *line == '\n';
+        double value;
+        if (sscanf(line, "peer %95[^\n]", theirs->name) == 1)
+            continue;
+        if (theirs->count < seeds && sscanf(line, "value %lf", &value) == 1)
+            theirs->values[theirs->count++] = value;
+    }
+    return theirs->count == seeds;
+}
+
+static void search_theirs(const char *row, const struct searcher *by, const tune_function *on,
+                          size_t seeds, int trials, sample *theirs)
+{
+    static char out[8192];
+    char path[512], count[16], budget[16];
+    bool keeps = kept_path(row, path, sizeof path);
+    FILE *kept = keeps ? fopen(path, "re") : NULL;
+    snprintf(theirs->name, sizeof theirs->name, "Optuna");
+    if (kept != NULL) {
+        out[fread(out, 1, sizeof out - 1, kept)] = 0;
+        fclose(kept);
+        if (read_values(out, seeds, theirs))
+            return;
+    }
+    snprintf(count, sizeof count, "%zu", seeds);
+    snprintf(budget, sizeof budget, "%d", trials);
+    const char *command[] = {
+        "compare/peer_optuna", "quality", by->name, on->name, budget, count, NULL};
+    if (!bench_run(command, PEER_SECONDS, out, sizeof out, theirs->missing))
+        return;
+    if (!read_values(out, seeds, theirs)) {
+        snprintf(theirs->missing, sizeof theirs->missing, "%zu values of %zu", theirs->count,
+                 seeds);
+        return;
+    }
+    // Beside its place first: who is interrupted leaves no half of a row.
+    char draft[sizeof path + 4];
+    snprintf(draft, sizeof draft, "%s.new", path);
+    kept = keeps ? fopen(draft, "we") : NULL;
+    if (kept == NULL)
+        return;
+    fputs(out, kept);
+    if (fclose(kept) == 0)
+        rename(draft, path);
+}
+
+// ---- Rows
+
+typedef struct count {
+    int rows, no_worse, better, clearly_better;
+} count;
+
+static void print_row(const char *row, const tune_function *on, int trials, const sample *ours,
+                      const sample *theirs, count *counted)
+{
+    bool volume = on->objectives > 1;
+    tune_summary a = tune_summarize(ours->values, ours->count);
+    printf("{\"name\": \"%s\", \"unit\": \"%s\", \"trials\": %d, \"seeds\": %zu, \"value\": %.5g, "
+           "\"min\": %.5g, \"max\": %.5g",
+           row, volume ? "volume" : "distance", trials, ours->count, a.median, a.low, a.high);
+    if (theirs->missing[0] != 0 || theirs->count == 0) {
+        if (!bench_rows_quick())
+            printf(", \"peer\": \"%s\", \"peer_value\": null, \"note\": \"missing: %s\"",
+                   theirs->name, theirs->missing);
+        printf("}\n");
+        fflush(stdout);
+        return;
+    }
+    tune_summary b = tune_summarize(theirs->values, theirs->count);
+    double more = tune_larger(ours->values, ours->count, theirs->values, theirs->count);
+    double less = tune_larger(theirs->values, theirs->count, ours->values, ours->count);
+    double worse = volume ? less : more, better = volume ? more : less;
+    bool ahead = volume ? a.median > b.median : a.median < b.median;
+    printf(", \"peer\": \"%s\", \"peer_value\": %.5g, \"peer_min\": %.5g, \"peer_max\": %.5g, "
+           "\"p_worse\": %.3g, \"p_better\": %.3g, \"note\": \"%s\"}\n",
+           theirs->name, b.median, b.low, b.high, worse, better,
+           worse < 0.05    ? "worse"
+           : better < 0.05 ? "better"
+                           : "no difference that shows");
+    fflush(stdout);
+    counted->rows++;
+    counted->no_worse += worse >= 0.05;
+    counted->better += ahead;
+    counted->clearly_better += better < 0.05;
+}
+
+static bool measure(const struct searcher *by, const tune_function *on, count *counted)
+{
+    char row[128];
+    static sample ours, theirs;
+    snprintf(row, sizeof row, "quality.%s.%s", by->name, on->name);
+    if (!is_tried(by, on) || !bench_rows_wanted(row))
+        return false;
+    size_t seeds = by->few ? GP_SEEDS : TUNE_SEEDS;
+    int trials = by->few && on->objectives == 1 ? GP_TRIALS : on->trials;
+    if (bench_rows_quick()) {
+        seeds = QUICK_SEEDS;
+        trials = QUICK_TRIALS;
+    }
+    memset(&ours, 0, sizeof ours);
+    memset(&theirs, 0, sizeof theirs);
+    for (ours.count = 0; ours.count < seeds; ours.count++)
+        ours.values[ours.count] = search(by->make(), on, ours.count + 1, trials);
+    if (!bench_rows_quick())
+        search_theirs(row, by, on, seeds, trials, &theirs);
+    print_row(row, on, trials, &ours, &theirs, counted);
+    return true;
+}
+
+static void print_count(const struct searcher *by, const count *counted)
+{
+    int good = by->better ? counted->better : counted->no_worse;
+    if (counted->rows == 0)
+        return;
+    double share = (double)good / counted->rows;
+    printf("{\"name\": \"quality.count.%s\", \"unit\": \"share\", \"value\": %.3g, \"rows\": %d, "
+           "\"no_worse\": %d, \"better_median\": %d, \"clearly_better\": %d",
+           by->name, share, counted->rows, counted->no_worse, counted->better,
+           counted->clearly_better);
+    if (by->share > 0)
+        printf(", \"note\": \"%s on %d of %d rows: at least %.3g was wanted, which %s\"",
+               by->better ? "a better median" : "no worse", good, counted->rows, by->share,
+               share >= by->share ? "holds" : "does not hold");
+    printf("}\n");
+    fflush(stdout);
+}
+
+// ---- What is known
+
+static int faults;
+
+static void expect(const char *what, double found, double expected, double within)
+{
+    if (fabs(found - expected) <= within)
+        return;
+    fprintf(stderr, "%s: %.9g, expected %.9g\n", what, found, expected);
+    faults++;
+}
+
+// Where the optimum is, as far as the functions say. False: they do not.
+static bool best_point(const tune_function *on, const tune_instance *at, double *x)
+{
+    static const double hartmann[] = {0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573};
+    bool bbob = strncmp(on->name, "bbob.", 5) == 0, ones = strncmp(on->name, "rosen", 5) == 0;
+    for (size_t i = 0; i < on->dim_count; i++)
+        x[i] = ones ? 1 : at->best[i];
+    if (strcmp(on->name, "branin") == 0) {
+        x[0] = 9.42478;
+        x[1] = 2.475;
+    }
+    if (strcmp(on->name, "hartmann.6") == 0)
+        memcpy(x, hartmann, sizeof hartmann);
+    if (strcmp(on->name, "mixed.network") == 0) {
+        x[1] = pow(10, at->numbers[3 + (int)x[0]]);
+        x[3] = pow(10, x[3]);
+    }
+    return bbob || on->objectives == 1;
+}
+
+// No point is better than the best, and that is as good as it should be.
+static void check_function(const tune_function *on)
+{
+    for (uint64_t instance = 1; instance <= 5; instance++) {
+        tune_instance *at = tune_open(on, instance);
+        double x[TUNE_DIMS_MAX], scores[2] = {0}, lowest = INFINITY;
+        if (at == NULL)
+            bench_die("bench_quality: no memory");
+        if (best_point(on, at, x)) {
+            tune_evaluate(at, x, scores);
+            expect(on->name, scores[0], 0, 1e-6);
+        }
+        for (int i = 0; i < 2000; i++) {
+            for (size_t k = 0; k < on->dim_count; k++) {
+                const troupe_dim *dim = &on->dims[k];
+                bool whole = dim->kind != TROUPE_DIM_REAL;
+                x[k] = tune_uniform(at, dim->low, dim->high + (whole ? 1 : 0));
+                x[k] = whole ? floor(x[k]) : x[k];
+            }
+            tune_evaluate(at, x, scores);
+            for (size_t k = 0; k < on->objectives; k++)
+                lowest = fmin(lowest, isfinite(scores[k]) ? scores[k] : -INFINITY);
+        }
+        expect(on->name, fmin(lowest, on->objectives > 1 ? -1 : 0), on->objectives > 1 ? -1 : 0,
+               1e-6);
+        tune_close(at);
+    }
+}
+
+static int check(void)
+{
+    for (size_t i = 0; i < tune_function_count(); i++)
+        check_function(tune_function_at(i));
+    // ZDT at x = (1/4, 0 ..), where g is 1.
+    const double wanted[] = {0.5, 1 - 1 / 16.0, 1 - 0.5 - 0.25};
+    for (int i = 0; i < 3; i++) {
+        const char *const names[] = {"zdt.1", "zdt.2", "zdt.3"};
+        double x[TUNE_DIMS_MAX] = {0.25}, scores[2];
+        tune_instance *at = tune_open(tune_function_named(names[i]), 1);
+        tune_evaluate(at, x, scores);
+        expect(names[i], scores[0], 0.25, 0);
+        expect(names[i], scores[1], wanted[i], 1e-12);
+        tune_close(at);
+    }
+    expect("volume", tune_volume((double[]){1, 10, 2, 9, 3, 9, 12, 0}, 4), 19, 1e-12);
+    // The interval of 21 values is from the sixth to the sixteenth.
+    double values[TUNE_SEEDS], others[TUNE_SEEDS];
+    for (int i = 0; i < TUNE_SEEDS; i++) {
+        values[i] = (i * 8) % TUNE_SEEDS;
+        others[i] = i - 5.5;
+    }
+    tune_summary found = tune_summarize(values, TUNE_SEEDS);
+    expect("median", found.median, 10, 0);
+    expect("low", found.low, 5, 0);
+    expect("high", found.high, 15, 0);
+    // scipy.stats.mannwhitneyu(alternative="greater", method="asymptotic").
+    expect("p", tune_larger(values, TUNE_SEEDS, others, TUNE_SEEDS), 0.005941936, 1e-6);
+    expect("p with ties", tune_larger((double[]){1, 2, 2, 3}, 4, (double[]){1, 1, 2, 2, 2}, 5),
+           0.246781395, 1e-6);
+    return faults == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "check") == 0)
+        return check();
+    bench_rows_open(argc, argv);
+    count counts[SEARCHERS] = {{0}};
+    bool any = false;
+    for (size_t i = 0; i < SEARCHERS; i++)
+        for (size_t k = 0; k < tune_function_count(); k++)
+            any |= measure(&searchers[i], tune_function_at(k), &counts[i]);
+    for (size_t i = 0; i < SEARCHERS; i++)
+        print_count(&searchers[i], &counts[i]);
+    if (!any)
+        bench_die("no figure's name begins like that");
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,127 @@
+"""peer_optuna.py: the rows of bench_quality and bench_tune in Optuna, as its users write them.
+
+    peer_optuna quality <searcher> <function> <trials> <seeds>
+
+Searches a function of benchmarks/tune with the seeds 1 to <seeds>. Prints "peer <name>", then "value <value>" for each
+seed: the best score, or for two objectives the volume that all points dominate.
+
+    peer_optuna tune <folder> <seconds> ROW...
+
+Prints "peer <name>", then "<row> <value>" for each of these rows of bench_tune.
+"""
+
+import ctypes
+import json
+import logging
+import math
+import os
+import sys
+import time
+import warnings
+
+import optuna
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+warnings.filterwarnings("ignore")
+optuna.logging.set_verbosity(logging.ERROR)
+
+SAMPLERS = {
+    "default": lambda seed, objectives: default(seed, objectives),
+    "random": lambda seed, objectives: optuna.samplers.RandomSampler(seed=seed),
+    "sobol": lambda seed, objectives: optuna.samplers.QMCSampler(seed=seed, scramble=True),
+    "tpe": lambda seed, objectives: optuna.samplers.TPESampler(
+        seed=seed, multivariate=True, constant_liar=True),
+    "cmaes": lambda seed, objectives: optuna.samplers.CmaEsSampler(seed=seed),
+    "gp": lambda seed, objectives: optuna.samplers.GPSampler(seed=seed),
+    "nsga2": lambda seed, objectives: optuna.samplers.NSGAIISampler(seed=seed),
+}
+
+
+def default(seed, objectives):
+    """What a study takes that is not given a sampler, seeded."""
+    study = optuna.create_study(directions=["minimize"] * objectives)
+    return type(study.sampler)(seed=seed)
+
+
+class Functions:
+    """benchmarks/tune/functions.h."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL(os.environ["TUNE_FUNCTIONS"])
+        self.library.tune_function_named.restype = ctypes.c_void_p
+        self.library.tune_function_named.argtypes = [ctypes.c_char_p]
+        self.library.tune_describe.restype = ctypes.c_size_t
+        self.library.tune_describe.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
+        self.library.tune_open.restype = ctypes.c_void_p
+        self.library.tune_open.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+        self.library.tune_close.argtypes = [ctypes.c_void_p]
+        doubles = ctypes.POINTER(ctypes.c_double)
+        self.library.tune_evaluate.argtypes = [ctypes.c_void_p, doubles, doubles]
+        self.library.tune_volume.restype = ctypes.c_double
+        self.library.tune_volume.argtypes = [doubles, ctypes.c_size_t]
+
+    def named(self, name):
+        function = self.library.tune_function_named(name.encode())
+        if not function:
+            sys.exit(f"peer_optuna: there is no function {name}")
+        text = ctypes.create_string_buffer(16384)
+        self.library.tune_describe(function, text, len(text))
+        return function, json.loads(text.value)
+
+
+def suggest(trial, dims):
+    """Asks for each coordinate that counts, in the order of the space."""
+    x = []
+    for dim in dims:
+        parent = dim["parent"]
+        if parent >= 0 and not (not math.isnan(x[parent]) and dim["when"] >> int(x[parent]) & 1):
+            x.append(math.nan)
+        elif dim["kind"] == "choice":
+            # Optuna has no ordered choices: a whole number is the next best.
+            x.append(trial.suggest_int(dim["name"], 0, dim["choices"] - 1) if dim["ordered"] else
+                     trial.suggest_categorical(dim["name"], list(range(dim["choices"]))))
+        elif dim["kind"] == "integer":
+            x.append(trial.suggest_int(dim["name"], int(dim["low"]), int(dim["high"]),
+                                       step=max(int(dim["step"]), 1), log=dim["log"]))
+        else:
+            x.append(trial.suggest_float(dim["name"], dim["low"], dim["high"],
+                                         step=dim["step"] or None, log=dim["log"]))
+    return x
+
+
+def search(functions, sampler, name, trials, seed):
+    function, space = functions.named(name)
+    objectives = space["objectives"]
+    instance = functions.library.tune_open(function, seed)
+    study = optuna.create_study(directions=["minimize"] * objectives,
+                                sampler=SAMPLERS[sampler](seed, objectives))
+    scores = (ctypes.c_double * (trials * objectives))()
+
+    def evaluate(trial):
+        x = suggest(trial, space["dims"])
+        point = (ctypes.c_double * len(x))(*x)
+        out = (ctypes.c_double * objectives)()
+        functions.library.tune_evaluate(instance, point, out)
+        scores[trial.number * objectives:(trial.number + 1) * objectives] = list(out)
+        return tuple(out)
+
+    study.optimize(evaluate, n_trials=trials)
+    functions.library.tune_close(instance)
+    if objectives > 1:
+        return functions.library.tune_volume(scores, trials)
+    return min(scores)
+
+
+def quality(sampler, name, trials, seeds):
+    functions = Functions()
+    kind = type(SAMPLERS[sampler](1, functions.named(name)[1]["objectives"])).__name__
+    print(f"peer Optuna {optuna.__version__} {kind}")
+    for seed in range(1, int(seeds) + 1):
+        print(f"value {search(functions, sampler, name, int(trials), seed):.17g}", flush=True)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "quality":
+        quality(*sys.argv[2:])
+    else:
+        sys.exit(__doc__)
