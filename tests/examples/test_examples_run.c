@@ -107,6 +107,30 @@ static void test_the_frames_are_watched(void **state)
     expect_run("06_channel", "", 0, "brightest of 100 frames: 30 above, 40 below\n");
 }
 
+static void read_lowest(size_t *count, double *height)
+{
+    double x = NAN, y = NAN;
+    EXPECT(sscanf(output, "lowest of %zu: %lf at (%lf, %lf)", count, height, &x, &y) == 4);
+    EXPECT(*height >= 0 && *height < 3);
+    double a = x * x + y - 11, b = x + y * y - 7;
+    EXPECT(fabs(a * a + b * b - *height) < 0.5); // Of two decimals.
+}
+
+// And again, with what it has in its file.
+static void test_the_study_finds_a_low_place(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    double height = NAN, again = NAN;
+    expect_run("07_study", "", 0, "lowest of 200: ");
+    read_lowest(&count, &height);
+    for (int life = 0; life < 2; life++) {
+        expect_run("07_study", "study.jsonl", 0, "lowest of 200: ");
+        read_lowest(&count, &again);
+        EXPECT(again == height);
+    }
+}
+
 // The last line's numbers, which must have the promised form.
 static double demo_accuracy(size_t trials)
 {
@@ -337,6 +361,7 @@ int main(void)
         TEST(test_the_pool_shares_out),
         TEST(test_the_table_is_multiplied),
         TEST(test_the_frames_are_watched),
+        TEST(test_the_study_finds_a_low_place),
         TEST(test_the_line_is_found),
         TEST(test_the_sweep_finds_a_good_rate),
         TEST(test_digits_learns_the_csv),
