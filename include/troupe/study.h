@@ -1,5 +1,5 @@
 // study.h: ask and tell: a search that runs nothing, for programs that run their trials themselves.
-// It needs no runtime.
+// It needs no runtime. A study is used by one thread at a time.
 //
 //     troupe_space *space;
 //     troupe_must(troupe_space_open(settings, rows, &space));

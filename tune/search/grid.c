@@ -211,7 +211,8 @@ troupe_searcher *troupe_search_grid(int points)
                                    .begin = grid_begin,
                                    .suggest = grid_suggest,
                                    .given = grid_given,
-                                   .destroy = grid_destroy};
+                                   .destroy = grid_destroy,
+                                   .covers_grids = true};
     self->points = points == 0 ? 3 : points;
     return &self->base;
 }

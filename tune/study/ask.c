@@ -10,7 +10,8 @@
 #include <runtime/base/require.h>
 #include <stdio.h>
 
-// A step that is to last at once. It has been taken, also where it does not.
+// What was told is to last at once. It has been taken, also where it does not. (What was asked for
+// and is lost would be suggested once more, and the same.)
 static troupe_status last(troupe_study *study)
 {
     return study->sync ? trp_tune_record_sync(study->record, true) : TROUPE_OK;
@@ -22,8 +23,6 @@ static troupe_status give(troupe_study *study, int number, bool again, troupe_as
 {
     trp_study_trial *trial = trp_study_at(study, number);
     troupe_status status = trp_study_configure(study, trial);
-    if (status == TROUPE_OK)
-        status = last(study);
     if (status != TROUPE_OK) { // It has begun: it is what is given next.
         study->left += !trial->left;
         trial->left = true;
@@ -79,13 +78,17 @@ troupe_status troupe_study_ask(troupe_study *study, troupe_asked *asked)
 
 // ---- telling
 
-static troupe_status check_running(const troupe_study *study, int number)
+// That it was given out in this life. One that the scheduler has ended is over by now, also where
+// there was no memory for that before.
+static troupe_status check_given(troupe_study *study, int number)
 {
-    if (number >= 0 && number < study->count && trp_study_at(study, number)->left)
+    if (number < 0 || number >= study->count)
+        return TROUPE_OK; // It is refused further on.
+    if (trp_study_at(study, number)->left)
         return troupe_fail(TROUPE_INVALID,
                            "trial %d has not been asked for since the study was opened again",
                            number);
-    return TROUPE_OK;
+    return trp_study_settle(study, number);
 }
 
 troupe_status troupe_study_report(troupe_study *study, int number, double value, troupe_act *act)
@@ -99,7 +102,7 @@ troupe_status troupe_study_report(troupe_study *study, int number, double value,
                            "a report has one value, and the study %zu objectives: expected the end "
                            "of the trial alone, by troupe_study_tell_values",
                            study->objectives);
-    TROUPE_TRY(check_running(study, number));
+    TROUPE_TRY(check_given(study, number));
     trp_study_trial none = {0};
     bool is = number >= 0 && number < study->count;
     trp_study_trial *trial = is ? trp_study_at(study, number) : &none;
@@ -111,18 +114,14 @@ troupe_status troupe_study_report(troupe_study *study, int number, double value,
     double elapsed_s = is ? trp_clock_s() - trial->since_s : 0;
     TROUPE_TRY(trp_study_decide(study, number, trial->view.reports + 1, &value, elapsed_s, 1, NULL,
                                 &verdict));
-    if (verdict.act == TROUPE_ACT_STOP || verdict.act == TROUPE_ACT_END)
-        TROUPE_TRY(trp_study_end(study, number,
-                                 verdict.act == TROUPE_ACT_STOP ? TROUPE_ENDING_STOPPED
-                                                                : TROUPE_ENDING_COMPLETE,
-                                 NULL, 0, NULL, NULL));
     *act = verdict.act;
+    TROUPE_TRY(trp_study_settle(study, number));
     return last(study);
 }
 
 static troupe_status fail_trial(troupe_study *study, int number, const char *why)
 {
-    TROUPE_TRY(check_running(study, number));
+    TROUPE_TRY(check_given(study, number));
     TROUPE_TRY(trp_study_end(study, number, TROUPE_ENDING_FAILED, NULL, 0, why, NULL));
     return last(study);
 }
@@ -139,7 +138,7 @@ static troupe_status tell(troupe_study *study, int number, const double *values,
             snprintf(why, sizeof why, "its value %zu is %g", i, values[i]);
         return fail_trial(study, number, why);
     }
-    TROUPE_TRY(check_running(study, number));
+    TROUPE_TRY(check_given(study, number));
     TROUPE_TRY(trp_study_end(study, number, TROUPE_ENDING_COMPLETE, values, violation, NULL, NULL));
     return last(study);
 }

@@ -414,3 +414,13 @@ void trp_tune_record_close(trp_tune_record **record)
     release(closed);
     trp_error_restore(&kept);
 }
+
+void trp_tune_record_abandon(trp_tune_record **record)
+{
+    if (*record == NULL)
+        return;
+    if (!(*record)->named &&
+        (*record)->added == 0) // With its lock, so that nobody has begun there.
+        (void)unlink((*record)->path);
+    trp_tune_record_close(record);
+}

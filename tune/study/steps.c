@@ -581,6 +581,16 @@ troupe_status trp_study_end(troupe_study *study, int number, troupe_ending endin
     return TROUPE_OK;
 }
 
+troupe_status trp_study_settle(troupe_study *study, int number)
+{
+    const trp_study_trial *trial = trp_study_at(study, number);
+    if (trial->view.state != TROUPE_STUDY_RUNNING || !is_ending(trial))
+        return TROUPE_OK;
+    bool stopped = trial->act == TROUPE_ACT_STOP;
+    return trp_study_end(study, number, stopped ? TROUPE_ENDING_STOPPED : TROUPE_ENDING_COMPLETE,
+                         NULL, 0, NULL, NULL);
+}
+
 troupe_status trp_study_extend(troupe_study *study, int trials)
 {
     TROUPE_TRY(trp_study_is_whole(study));

@@ -332,6 +332,20 @@ static troupe_status check_version(const troupe_study *study, trp_json line)
                              trp_study_name(study), version, TRP_STUDY_VERSION);
 }
 
+static troupe_status check_space(const troupe_study *study, trp_json before)
+{
+    trp_buffer now = {0};
+    trp_space_describe(study->space, &now);
+    bool failed = now.failed;
+    bool same = !failed && now.size == before.size && memcmp(now.data, before.at, now.size) == 0;
+    trp_buffer_free(&now);
+    if (failed)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the space of a study");
+    return same || trp_space_check_same(study->space, before) == TROUPE_OK
+               ? TROUPE_OK
+               : trp_error_prefix("%s has another study", trp_study_name(study));
+}
+
 // That the study is this one. Its number of trials is taken over.
 static troupe_status check_same(troupe_study *study, trp_json line, int *warm)
 {
@@ -341,8 +355,7 @@ static troupe_status check_same(troupe_study *study, trp_json line, int *warm)
     if (!trp_json_member(line, "space", &value))
         return troupe_fail(TROUPE_CORRUPT, "the first line of the study in %s has no space",
                            trp_study_name(study));
-    if (trp_space_check_same(study->space, value) != TROUPE_OK)
-        return trp_error_prefix("%s has another study", trp_study_name(study));
+    TROUPE_TRY(check_space(study, value));
     TROUPE_TRY(check_goals(study, line));
     TROUPE_TRY(check_text(study, line, "searcher", study->searcher->name));
     TROUPE_TRY(check_text(study, line, "scheduler", study->scheduler->describe));
@@ -500,13 +513,9 @@ static troupe_status settle_own(troupe_study *study)
         trp_study_trial *trial = trp_study_at(study, i);
         if (trial->view.state != TROUPE_STUDY_RUNNING)
             continue;
-        if (trial->act == TROUPE_ACT_STOP || trial->act == TROUPE_ACT_END) {
-            TROUPE_TRY(trp_study_end(study, i,
-                                     trial->act == TROUPE_ACT_STOP ? TROUPE_ENDING_STOPPED
-                                                                   : TROUPE_ENDING_COMPLETE,
-                                     NULL, 0, NULL, NULL));
+        TROUPE_TRY(trp_study_settle(study, i));
+        if (trial->view.state != TROUPE_STUDY_RUNNING)
             continue;
-        }
         trial->left = true;
         trial->repeats = trial->view.reports - trial->from;
         study->left++;
@@ -531,7 +540,7 @@ static troupe_status open_own(const troupe_space *space, troupe_study **study,
     status = open_with(space, how, record, true, record != NULL ? &past : NULL, &made);
     trp_buffer_free(&lines);
     if (status != TROUPE_OK) {
-        trp_tune_record_close(&record);
+        trp_tune_record_abandon(&record);
         return status;
     }
     made->sync = how->sync;
@@ -569,11 +578,11 @@ troupe_status troupe_study_open_with(const troupe_space *space, troupe_study **s
     troupe_study_options options;
     troupe_status status = TROUPE_OK;
     if (TRP_IS_NULL(study))
-        status = TRP_NULL(study);
+        status = troupe_failed_(TRP_NULL(study));
     else
         *study = NULL;
     if (status == TROUPE_OK && TRP_IS_NULL(space))
-        status = TRP_NULL(space);
+        status = troupe_failed_(TRP_NULL(space));
     if (status == TROUPE_OK)
         status = TRP_OPTIONS_TAKE("troupe_study_open", options, how);
     if (status == TROUPE_OK)

@@ -112,6 +112,8 @@ typedef struct trp_study_ended {
     const char *error; // Copied; NULL: none.
 } trp_study_ended;
 troupe_status trp_study_take_end(troupe_study *study, const trp_study_ended *end);
+// Of a study of one's own: a running trial that the scheduler has ended is over.
+troupe_status trp_study_settle(troupe_study *study, int number);
 void trp_study_take_total(troupe_study *study, int trials);
 // A trial of an earlier study. TROUPE_OK, _CORRUPT.
 troupe_status trp_study_take_warm(troupe_study *study, int number, const trp_study_ended *end,

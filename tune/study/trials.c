@@ -79,7 +79,7 @@ bool trp_study_better(const troupe_study *study, double a, double b)
 
 void trp_study_note(troupe_study *study, trp_study_trial *trial, const double *values)
 {
-    if (!trp_study_better(study, values[0], trial->view.best))
+    if (!isfinite(values[0]) || !trp_study_better(study, values[0], trial->view.best))
         return;
     trial->view.best = values[0];
     memcpy(trial->best_values, values, study->objectives * sizeof *values);

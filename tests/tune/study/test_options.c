@@ -131,7 +131,17 @@ static void test_each_combination_of_a_grid_has_its_turns(void **state)
         assert_int_equal(counts[i / 2][i % 2], 5);
     troupe_study_free(&study);
 
-    // Points to try first come besides; a searcher of grids covers them itself.
+    // A searcher of grids covers them itself.
+    ok(troupe_study_open(of_json, &study, .searcher = troupe_search_grid(2)));
+    memset(counts, 0, sizeof counts);
+    for (number = 0; troupe_study_ask(study, &asked) == TROUPE_OK; number++)
+        counts[(int)asked.x[1]][(int)asked.x[2]]++;
+    assert_int_equal(number, 3 * 2 * (1 + 9)); // Of two rates; "tall" has nine depths.
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(counts[i / 2][i % 2], i % 2 == 0 ? 2 : 18);
+    troupe_study_free(&study);
+
+    // Points to try first come besides.
     const void *const first[] = {"{\"rate\": 0.5, \"kind\": \"tall\"}"};
     ok(troupe_study_open(of_json, &study, .trials = 2, .first = first, .first_count = 1,
                          .searcher = troupe_search_random()));
@@ -268,6 +278,8 @@ static void test_options_that_cannot_be(void **state)
     NONE(TROUPE_INVALID, ".open is set, and .file is not", .open = TROUPE_OPEN_RESUME);
     NONE(TROUPE_INVALID, ".sync is set, and .file is not", .sync = true);
     NONE(TROUPE_INVALID, ".open is 9", .open = (troupe_open)9, .file = path);
+    NONE(TROUPE_INVALID, ".goal is 9", .goal = (troupe_goal)9, .file = path);
+    NONE(TROUPE_NOT_FOUND, "/nowhere/study.jsonl", .warm = missing, .warm_count = 1, .file = path);
     NONE(TROUPE_NOT_FOUND, "its folder must be", .file = "/nowhere/study.jsonl");
     assert_false(support_exists(path));
 
@@ -354,6 +366,7 @@ static void test_no_memory(void **state)
                                                  .file = path, .first = first, .first_count = 1,
                                                  .scheduler = troupe_asha(.grace = 1, .limit = 3));
         for (int i = 0; status == TROUPE_OK && i < 2; i++) {
+            act = TROUPE_ACT_GO_ON;
             status = troupe_study_ask(study, &asked);
             for (int k = 0; status == TROUPE_OK && k < 3; k++) {
                 status = troupe_study_report(study, i, k + i, &act);
@@ -382,6 +395,54 @@ static void test_no_memory(void **state)
     }
 }
 
+// The same as it goes on: what fails changes nothing.
+static void test_no_memory_to_go_on(void **state)
+{
+    (void)state;
+    troupe_space *of_json;
+    troupe_study *study;
+    troupe_asked asked;
+    ok(troupe_space_parse(json, &of_json));
+    char *earlier = support_path(folder, "earlier.jsonl");
+    const char *const warm[] = {earlier};
+    unlink(path);
+    unlink(earlier);
+    ok(troupe_study_open(of_json, &study, .file = earlier, .searcher = troupe_search_random()));
+    for (int i = 0; i < 4; i++) {
+        ok(troupe_study_ask(study, &asked));
+        ok(troupe_study_tell(study, i, i));
+    }
+    troupe_study_free(&study);
+    for (int life = 0; life < 2; life++) { // The first learns, and the second reads what it did.
+        for (long n = 0;; n++) {
+            char *before = support_read_file(path);
+            trp_memory_fail_after(n);
+            troupe_status status =
+                troupe_study_open(of_json, &study, .file = path, .warm = warm, .warm_count = 1,
+                                  .searcher = troupe_search_random(), .allowed = has_no_nine,
+                                  .open = TROUPE_OPEN_RESUME_OR_NEW);
+            trp_memory_fail_after(-1);
+            if (status != TROUPE_OK)
+                refused(status, TROUPE_NO_MEMORY, "");
+            char *after = support_read_file(path);
+            if (status != TROUPE_OK && before != NULL)
+                assert_string_equal(before, after);
+            if (status != TROUPE_OK && before == NULL)
+                assert_null(after);
+            free(before);
+            free(after);
+            if (status == TROUPE_OK)
+                break;
+            assert_true(n < 1000);
+        }
+        ok(troupe_study_ask(study, &asked));
+        ok(troupe_study_tell_failed(study, asked.number, "for a reason"));
+        troupe_study_free(&study);
+    }
+    troupe_space_free(&of_json);
+    free(earlier);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_tables_that_cannot_be),
         cmocka_unit_test(test_trials_that_are_not_there),
         cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_no_memory_to_go_on),
     };
     return cmocka_run_group_tests(tests, open_study_tests, close_study_tests);
 }

@@ -202,6 +202,26 @@ static void test_one_process_has_it(void **state)
     trp_tune_record_close(&record);
 }
 
+static void test_what_was_opened_in_vain(void **state)
+{
+    (void)state;
+    trp_buffer lines;
+    unlink(path);
+    trp_tune_record *record = opened(TROUPE_OPEN_NEW, &lines);
+    trp_tune_record_abandon(&record);
+    assert_null(record);
+    assert_false(support_exists(path));
+    trp_tune_record_abandon(&record);
+    support_write_file(path, "{\"event\": \"step", 15); // Another life's.
+    record = opened(TROUPE_OPEN_NEW, &lines);
+    trp_tune_record_abandon(&record);
+    assert_true(support_exists(path));
+    record = opened(TROUPE_OPEN_NEW, &lines);
+    add(record, 0);
+    trp_tune_record_abandon(&record);
+    assert_file(1);
+}
+
 static void test_a_beginning_can_be_cut(void **state)
 {
     (void)state;
@@ -447,6 +467,7 @@ int main(void)
         cmocka_unit_test(test_a_torn_first_line_is_no_record),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_one_process_has_it),
+        cmocka_unit_test(test_what_was_opened_in_vain),
         cmocka_unit_test(test_a_beginning_can_be_cut),
         cmocka_unit_test(test_a_full_disk_is_said_and_the_file_stays_a_beginning),
         cmocka_unit_test(test_a_full_file_system_is_no_space),

@@ -61,6 +61,17 @@ static void test_goals_and_failures(void **state)
     ok(troupe_study_tell_failed(study, 4, "the disk is full"));
     ok(troupe_study_tell_values(study, 5, (double[]){9}, 0.5));
     assert_int_equal(troupe_study_best(study)->number, 1);
+    troupe_act act;
+    ok(troupe_study_ask(study, &asked));
+    ok(troupe_study_report(study, 6, INFINITY, &act)); // It may come back from there.
+    ok(troupe_study_report(study, 6, NAN, &act));
+    assert_int_equal(act, TROUPE_ACT_GO_ON);
+    assert_true(isnan(troupe_study_trial_at(study, 6)->best));
+    assert_int_equal(troupe_study_best(study)->number, 1);
+    ok(troupe_study_report(study, 6, 4, &act));
+    assert_int_equal(troupe_study_best(study)->number, 6);
+    ok(troupe_study_tell_values(study, 6, (double[]){5}, 2)); // What it has shown is not allowed.
+    assert_int_equal(troupe_study_best(study)->number, 1);
     assert_string_equal(troupe_study_trial_at(study, 2)->error, "its value is nan");
     assert_string_equal(troupe_study_trial_at(study, 3)->error, "its value is inf");
     assert_string_equal(troupe_study_trial_at(study, 4)->error, "the disk is full");
