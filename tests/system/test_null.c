@@ -853,6 +853,9 @@ static void test_sweeps(void **state)
     troupe_searcher *cmaes = troupe_search_cmaes_with(NULL); // All defaults.
     note("troupe_search_cmaes_with");
     troupe_searcher_free(&cmaes);
+    troupe_searcher *tpe = troupe_search_tpe_with(NULL);
+    note("troupe_search_tpe_with");
+    troupe_searcher_free(&tpe);
     troupe_scheduler_free(&scheduler);
     assert_int_equal(faults, 0);
 }
