@@ -63,9 +63,9 @@ void trp_line_study(const troupe_study *study, int warm, trp_buffer *out)
                           study->goals[i] == TROUPE_MAXIMIZE ? "maximize" : "minimize");
     trp_buffer_append(out, "]", 1);
     member(out, "searcher");
-    trp_json_text(out, study->searcher->name);
+    trp_json_text(out, study->searcher_name);
     member(out, "scheduler");
-    trp_json_text(out, study->scheduler->describe);
+    trp_json_text(out, study->scheduler_name);
     member(out, "seed");
     trp_buffer_printf(out, "%" PRIu64, study->problem.seed);
     number(out, "trials", study->trials);

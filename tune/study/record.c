@@ -22,6 +22,7 @@ struct trp_tune_record {
     // thread that adds, as all above `lock`.
     bool to_cut;
     size_t keep;
+    bool was_empty; // The file was made, or had nothing.
 
     pthread_mutex_t lock; // Of all that follows.
     pthread_cond_t changed;
@@ -96,7 +97,7 @@ static troupe_status find_lines(trp_tune_record *record, troupe_open how, trp_bu
     record->to_cut = lines->size < size;
     record->keep = lines->size;
     record->added = record->written = record->lasts = lines->size;
-    record->named = size > 0;
+    record->was_empty = size == 0;
     return TROUPE_OK;
 }
 
@@ -166,6 +167,8 @@ troupe_status trp_tune_record_open(const char *path, troupe_open how, trp_buffer
         trp_buffer_free(lines);
         return status;
     }
+    if (lines->size == 0)
+        trp_buffer_free(lines);
     *record = made;
     return TROUPE_OK;
 }
@@ -419,7 +422,7 @@ void trp_tune_record_abandon(trp_tune_record **record)
 {
     if (*record == NULL)
         return;
-    if (!(*record)->named &&
+    if ((*record)->was_empty &&
         (*record)->added == 0) // With its lock, so that nobody has begun there.
         (void)unlink((*record)->path);
     trp_tune_record_close(record);

@@ -139,6 +139,10 @@ static troupe_status make_rooms(troupe_study *study)
     if (study->point == NULL || study->first == NULL ||
         (study->allowed != NULL && study->space->type != NULL && study->config == NULL))
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a study");
+    study->searcher_name = trp_strdup(study->searcher->name);
+    study->scheduler_name = trp_strdup(study->scheduler->describe);
+    if (study->searcher_name == NULL || study->scheduler_name == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a study");
     study->cloned = study->point + dims;
     study->scores = study->cloned + dims;
     return TROUPE_OK;
@@ -357,8 +361,8 @@ static troupe_status check_same(troupe_study *study, trp_json line, int *warm)
                            trp_study_name(study));
     TROUPE_TRY(check_space(study, value));
     TROUPE_TRY(check_goals(study, line));
-    TROUPE_TRY(check_text(study, line, "searcher", study->searcher->name));
-    TROUPE_TRY(check_text(study, line, "scheduler", study->scheduler->describe));
+    TROUPE_TRY(check_text(study, line, "searcher", study->searcher_name));
+    TROUPE_TRY(check_text(study, line, "scheduler", study->scheduler_name));
     TROUPE_TRY(check_seed(study, line));
     TROUPE_TRY(check_first(study, line));
     *warm = 0;
@@ -457,6 +461,8 @@ void troupe_study_free(troupe_study **study)
         trp_tune_record_close(&freed->record);
     trp_buffer_free(&freed->text);
     trp_free(freed->config);
+    trp_free(freed->searcher_name);
+    trp_free(freed->scheduler_name);
     trp_free(freed->first);
     trp_free(freed->point);
     trp_free(freed);

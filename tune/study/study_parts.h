@@ -34,6 +34,7 @@ struct troupe_study {
     troupe_problem problem; // As searcher and scheduler were begun with.
     troupe_searcher *searcher;
     troupe_scheduler *scheduler;
+    char *searcher_name, *scheduler_name; // As they were before they began.
     bool (*allowed)(void *user, const void *config);
     void *user;
     int trials;       // As asked for; 0: without end.

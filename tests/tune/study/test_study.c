@@ -185,10 +185,21 @@ static void live(troupe_study *study, int asks)
     }
 }
 
+static troupe_searcher *cmaes(void)
+{
+    return troupe_search_cmaes(.population = 6);
+}
+
+static troupe_searcher *nsga2(void)
+{
+    return troupe_search_nsga2(.population = 8);
+}
+
 static void test_a_study_goes_on_as_if_it_had_never_ended(void **state)
 {
     (void)state;
-    troupe_searcher *(*const searchers[])(void) = {troupe_search_random, troupe_search_sobol};
+    troupe_searcher *(*const searchers[])(void) = {troupe_search_random, troupe_search_sobol, cmaes,
+                                                   nsga2};
     for (size_t i = 0; i < sizeof searchers / sizeof *searchers; i++) {
         troupe_study *whole, *parts = NULL;
         unlink(path);

@@ -28,14 +28,19 @@ static heard *shared;
 static int kills_wanted = 30;
 static unsigned seed = 20261127;
 
-static troupe_study *opened(const char *file, bool sobol)
+// Each a searcher and a scheduler.
+typedef enum way { DRAWS, SEQUENCE, LEARNS } way;
+
+static troupe_study *opened(const char *file, way by)
 {
     troupe_study *study = NULL;
-    ok(troupe_study_open(space, &study, .seed = 11, .trials = TRIALS, .file = file,
-                         .searcher = sobol ? troupe_search_sobol() : troupe_search_random(),
-                         .scheduler =
-                             sobol ? NULL : troupe_asha(.grace = 1, .reduction = 2, .limit = 8),
-                         .open = file != NULL ? TROUPE_OPEN_RESUME_OR_NEW : TROUPE_OPEN_NEW));
+    ok(troupe_study_open(
+        space, &study, .seed = 11, .trials = TRIALS, .file = file,
+        .searcher = by == DRAWS      ? troupe_search_random()
+                    : by == SEQUENCE ? troupe_search_sobol()
+                                     : troupe_search_cmaes(.population = 8),
+        .scheduler = by == SEQUENCE ? NULL : troupe_asha(.grace = 1, .reduction = 2, .limit = 8),
+        .open = file != NULL ? TROUPE_OPEN_RESUME_OR_NEW : TROUPE_OPEN_NEW));
     return study;
 }
 
@@ -63,7 +68,7 @@ static void run(troupe_study *study, heard *hears)
 }
 
 // True: it came to its end.
-static bool live(bool sobol, bool by_fault)
+static bool live(way by, bool by_fault)
 {
     long count = 1 + rand() % 40;
     int behind = rand() % 2, wait_us = rand() % 4000;
@@ -71,7 +76,7 @@ static bool live(bool sobol, bool by_fault)
     if (child == 0) {
         if (by_fault)
             trp_fault_kill_at(behind ? "record written" : "record write", count);
-        troupe_study *study = opened(path, sobol);
+        troupe_study *study = opened(path, by);
         atomic_fetch_add(&shared->lives, 1);
         run(study, shared);
         troupe_study_free(&study);
@@ -99,20 +104,20 @@ static void check_heard(troupe_study *study)
     }
 }
 
-static void kill_study(bool sobol)
+static void kill_study(way by)
 {
     int kills = 0;
     while (kills < kills_wanted) {
         unlink(path);
         shared = support_zeros(shared, sizeof *shared);
         for (bool ended = false; !ended;) {
-            ended = live(sobol, rand() % 3 > 0);
+            ended = live(by, rand() % 3 > 0);
             kills += !ended;
-            troupe_study *now = opened(path, sobol);
+            troupe_study *now = opened(path, by);
             check_heard(now);
             troupe_study_free(&now);
         }
-        troupe_study *whole = opened(NULL, sobol), *parts = opened(path, sobol);
+        troupe_study *whole = opened(NULL, by), *parts = opened(path, by);
         run(whole, NULL);
         assert_int_equal(troupe_study_count(parts), TRIALS);
         assert_same_trials(whole, parts);
@@ -124,13 +129,19 @@ static void kill_study(bool sobol)
 static void test_kills_with_a_scheduler(void **state)
 {
     (void)state;
-    kill_study(false);
+    kill_study(DRAWS);
 }
 
 static void test_kills_with_a_sequence(void **state)
 {
     (void)state;
-    kill_study(true);
+    kill_study(SEQUENCE);
+}
+
+static void test_kills_of_what_learns(void **state)
+{
+    (void)state;
+    kill_study(LEARNS);
 }
 
 int main(int argc, char **argv)
@@ -138,6 +149,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kills_with_a_scheduler),
         cmocka_unit_test(test_kills_with_a_sequence),
+        cmocka_unit_test(test_kills_of_what_learns),
     };
     if (argc > 1) {
         kills_wanted = atoi(argv[1]);
