@@ -1,5 +1,6 @@
-# Embed.cmake: cmake -DFOLDER=... -DOUT=... -P Embed.cmake: makes a C file of the dashboard's files
-# (server/web_page.h). index.html is the page at "/".
+# Embed.cmake: cmake -DFOLDER=... -DOUT=... -DHEADER=... -DTYPE=... -P Embed.cmake: makes a C file of a
+# folder's files, as an array <type>s of <type>_count, which the header declares: path, media type, bytes and
+# their number. index.html is the page at "/".
 cmake_minimum_required(VERSION 3.25)
 file(GLOB files RELATIVE ${FOLDER} ${FOLDER}/*)
 list(SORT files)
@@ -30,6 +31,6 @@ foreach(file IN LISTS files)
   string(APPEND rows "    {\"${path}\", \"${type}\", file_${number}, sizeof file_${number}},\n")
   math(EXPR number "${number} + 1")
 endforeach()
-file(WRITE ${OUT} "// Made of server/page/ by cmake/Embed.cmake.\n#include <server/web_page.h>\n\n${arrays}\n"
-                  "const web_page web_pages[] = {\n${rows}};\n"
-                  "const size_t web_page_count = sizeof web_pages / sizeof *web_pages;\n")
+file(WRITE ${OUT} "// Made by cmake/Embed.cmake.\n#include <${HEADER}>\n\n${arrays}\n"
+                  "const ${TYPE} ${TYPE}s[] = {\n${rows}};\n"
+                  "const size_t ${TYPE}_count = sizeof ${TYPE}s / sizeof *${TYPE}s;\n")

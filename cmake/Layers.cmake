@@ -58,6 +58,23 @@ function(troupe_layer name)
   target_link_libraries(troupe_${name} PRIVATE ${TROUPE_NEEDS})
 endfunction()
 
+# Makes a C file of a folder's files (Embed.cmake).
+function(troupe_embed folder out header type)
+  file(GLOB files CONFIGURE_DEPENDS ${folder}/*)
+  add_custom_command(OUTPUT ${out} VERBATIM
+    COMMAND ${CMAKE_COMMAND} -DFOLDER=${folder} -DOUT=${out} -DHEADER=${header} -DTYPE=${type}
+            -P ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake
+    DEPENDS ${files} ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake)
+endfunction()
+
+# Puts a folder's files into a layer.
+function(troupe_assets layer folder header type)
+  set(source ${PROJECT_BINARY_DIR}/${layer}_assets.c)
+  troupe_embed(${PROJECT_SOURCE_DIR}/${folder} ${source} ${header} ${type})
+  target_sources(troupe_${layer} PRIVATE ${source})
+  set_property(SOURCE ${source} PROPERTY INCLUDE_DIRECTORIES ${PROJECT_SOURCE_DIR})
+endfunction()
+
 # Lets a layer speak HTTP, where the headers of libmicrohttpd are: the library is loaded by who uses it.
 function(troupe_http layer)
   if(troupe_microhttpd_FOUND AND TARGET troupe_${layer})

@@ -17,12 +17,8 @@ set(server_main ${PROJECT_SOURCE_DIR}/server/main.c)
 list(REMOVE_ITEM server_sources ${server_main})
 
 # The files of the dashboard, as an array each.
-file(GLOB page_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/server/page/*)
 set(page_source ${PROJECT_BINARY_DIR}/server/page_files.c)
-add_custom_command(OUTPUT ${page_source} VERBATIM
-  COMMAND ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/server/page -DOUT=${page_source}
-          -P ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake
-  DEPENDS ${page_files} ${PROJECT_SOURCE_DIR}/cmake/Embed.cmake)
+troupe_embed(${PROJECT_SOURCE_DIR}/server/page ${page_source} server/web_page.h web_page)
 
 add_library(troupe_server_parts OBJECT ${server_sources} ${page_source})
 target_link_libraries(troupe_server_parts PUBLIC view_server ${TROUPE_NEEDS} PkgConfig::troupe_sqlite)

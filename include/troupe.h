@@ -40,6 +40,7 @@
 #include <troupe/repository.h>
 #include <troupe/stored.h>
 #include <troupe/tune.h>
+#include <troupe/why.h>
 #include <troupe/serve.h>
 // clang-format on
 

@@ -28,7 +28,7 @@ _troupe_grammar() {
         verbs = 1
         names[1] = "-"
         at = 3
-        if (count >= 3 && word[3] ~ /^[a-z]+([|][a-z]+)*$/) {
+        if (count >= 3 && word[3] ~ /^[a-z-]+([|][a-z-]+)*$/) {
             verbs = split(word[3], names, "|")
             at = 4
         }

@@ -22,6 +22,10 @@ int tool_report(int argc, char **argv);
 int tool_serve(int argc, char **argv);
 int tool_submit(int argc, char **argv);
 int tool_train(int argc, char **argv);
+int tool_tune(int argc, char **argv);
+int tool_tune_best(int argc, char **argv);
+int tool_tune_report(int argc, char **argv);
+int tool_tune_train_best(int argc, char **argv);
 int tool_worker(int argc, char **argv);
 
 // Sets *pid to the driver of the one node that there is (of this user, or of all), unless it is

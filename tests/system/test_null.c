@@ -860,6 +860,30 @@ static void test_sweeps(void **state)
     assert_int_equal(faults, 0);
 }
 
+static void test_why(void **state)
+{
+    (void)state;
+    const troupe_dim dim = {.name = "x", .high = 1, .parent = -1};
+    const troupe_param_importance *params;
+    double x = 0, found;
+    size_t count;
+    troupe_best_trial best;
+    REFUSED(troupe_importance_with, (NULL, 1, &x, &x, 1, &found, NULL), "dims");
+    REFUSED(troupe_importance_with, (&dim, 1, NULL, &x, 1, &found, NULL), "points");
+    REFUSED(troupe_importance_with, (&dim, 1, &x, NULL, 1, &found, NULL), "scores");
+    REFUSED(troupe_importance_with, (&dim, 1, &x, &x, 1, NULL, NULL), "importance");
+    SILENT(troupe_importance_with, (&dim, 1, &x, &x, 1, &found, NULL));
+    REFUSED(troupe_importance_of_with, (NULL, &params, &count, NULL), "path");
+    REFUSED(troupe_importance_of_with, ("none", NULL, &count, NULL), "params");
+    REFUSED(troupe_importance_of_with, ("none", &params, NULL, NULL), "count");
+    SILENT(troupe_importance_of_with, ("none", &params, &count, NULL));
+    REFUSED(troupe_sweep_report, (NULL, "report.html"), "path");
+    SILENT(troupe_sweep_report, ("none", NULL));
+    REFUSED(troupe_best_trial_get, (NULL, &best, sizeof best), "path");
+    REFUSED(troupe_best_trial_get, ("none", NULL, sizeof best), "best");
+    assert_int_equal(faults, 0);
+}
+
 // ---- that no function is missing
 
 // Those that take no pointer.
@@ -931,12 +955,19 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),          cmocka_unit_test(test_repositories),
-        cmocka_unit_test(test_stored_programs), cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_actors),          cmocka_unit_test(test_many),
-        cmocka_unit_test(test_channels),        cmocka_unit_test(test_training),
-        cmocka_unit_test(test_batches),         cmocka_unit_test(test_sweeps),
-        cmocka_unit_test(test_spaces),          cmocka_unit_test(test_studies),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_repositories),
+        cmocka_unit_test(test_stored_programs),
+        cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_actors),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_channels),
+        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_sweeps),
+        cmocka_unit_test(test_spaces),
+        cmocka_unit_test(test_studies),
+        cmocka_unit_test(test_why),
         cmocka_unit_test(test_none_is_missing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

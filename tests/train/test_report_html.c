@@ -3,9 +3,9 @@
 // timeout: 120
 // again: full slow 900 1000000
 #include "line.h"
-#include "page.h"
 
 #include <math.h>
+#include <page.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <train/html_page.h>

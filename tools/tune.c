@@ -1,0 +1,44 @@
+// tune.c: `troupe tune`: what a sweep or a study has found.
+#include "troupe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct subcommand {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} subcommand;
+
+static const subcommand subcommands[] = {
+    {"best", tool_tune_best},
+    {"report", tool_tune_report},
+    {"train-best", tool_tune_train_best},
+};
+
+static void usage(FILE *out)
+{
+    fprintf(out,
+            "usage: troupe tune report [-o FILE] DIR\n"
+            "       troupe tune best DIR\n"
+            "       troupe tune train-best DIR [--model REF] [-- OPTION...]\n\n"
+            "DIR is the folder of a sweep, or the file of a study; it may be running.\n\n"
+            "report writes a page: history, which parameters mattered, curves and trials.\n"
+            "best prints the config of the best trial as JSON. train-best trains once more with\n"
+            "it: a version of a repository of models as troupe-train(1) does, which OPTIONs are\n"
+            "for, or the program that the trials were.\n\n"
+            "  -o, --output FILE  where the page is put (default: DIR/report.html)\n"
+            "      --model REF    the version; default: that of the sweep\n");
+}
+
+int tool_tune(int argc, char **argv)
+{
+    const char *wanted = argc > 1 ? argv[1] : "";
+    for (size_t i = 0; i < sizeof subcommands / sizeof *subcommands; i++)
+        if (strcmp(wanted, subcommands[i].name) == 0)
+            return subcommands[i].run(argc - 1, argv + 1);
+    bool asked = strcmp(wanted, "--help") == 0 || strcmp(wanted, "-h") == 0;
+    usage(asked ? stdout : stderr);
+    if (!asked && wanted[0] != '\0')
+        fprintf(stderr, "troupe tune: there is no \"%s\"\n", wanted);
+    return asked ? TOOL_DONE : TOOL_MISUSED;
+}

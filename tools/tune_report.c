@@ -1,0 +1,117 @@
+// tune_report.c: `troupe tune report`, `best` and `train-best`: what came of a sweep.
+#include "troupe.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <troupe.h>
+#include <unistd.h>
+
+static int misused(const char *command, const char *takes)
+{
+    fprintf(stderr, "usage: troupe tune %s %s\n", command, takes);
+    return TOOL_MISUSED;
+}
+
+static int failed(const char *command)
+{
+    fprintf(stderr, "troupe tune %s: %s\n", command, troupe_last_error()->text);
+    return TOOL_FAILED;
+}
+
+int tool_tune_report(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"output", required_argument, NULL, 'o'},
+        {NULL, 0, NULL, 0},
+    };
+    const char *file = NULL, *takes = "[-o FILE] DIR";
+    for (int option; (option = getopt_long(argc, argv, "o:", options, NULL)) != -1;) {
+        if (option != 'o')
+            return misused("report", takes);
+        file = optarg;
+    }
+    if (optind + 1 != argc)
+        return misused("report", takes);
+    if (troupe_sweep_report(argv[optind], file) != TROUPE_OK)
+        return failed("report");
+    struct stat is;
+    if (file != NULL)
+        printf("%s\n", file);
+    else
+        printf("%s%s\n", argv[optind],
+               stat(argv[optind], &is) == 0 && S_ISDIR(is.st_mode) ? "/report.html" : ".html");
+    return TOOL_DONE;
+}
+
+int tool_tune_best(int argc, char **argv)
+{
+    troupe_best_trial best;
+    if (argc != 2 || argv[1][0] == '-')
+        return misused("best", "DIR");
+    if (troupe_best_trial_get(argv[1], &best) != TROUPE_OK)
+        return failed("best");
+    printf("%s\n", best.config);
+    return TOOL_DONE;
+}
+
+// ---- train-best
+
+static int run_command(const char *const *command)
+{
+    execvp(command[0], (char *const *)(uintptr_t)command);
+    fprintf(stderr, "troupe tune train-best: %s cannot be run: %s\n", command[0], strerror(errno));
+    return TOOL_FAILED;
+}
+
+static int train_model(const char *model, const char *config, int count, char **more)
+{
+    char **words = calloc((size_t)count + 6, sizeof *words);
+    if (words == NULL) {
+        fprintf(stderr, "troupe tune train-best: no memory\n");
+        return TOOL_FAILED;
+    }
+    const char *const fixed[] = {"train", "--model", model, "--config", config};
+    memcpy(words, fixed, sizeof fixed);
+    memcpy(words + 5, more, (size_t)count * sizeof *words);
+    optind = 0; // It reads options anew.
+    int ends = tool_train(count + 5, words);
+    free(words);
+    return ends;
+}
+
+int tool_tune_train_best(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"model", required_argument, NULL, 'm'},
+        {NULL, 0, NULL, 0},
+    };
+    const char *takes = "DIR [--model REF] [-- OPTION...]", *model = NULL, *folder = NULL;
+    troupe_best_trial best;
+    for (int option; (option = getopt_long(argc, argv, "-", options, NULL)) != -1;) {
+        if (option == 1 && folder == NULL)
+            folder = optarg;
+        else if (option == 'm')
+            model = optarg;
+        else
+            return misused("train-best", takes);
+    }
+    if (folder == NULL)
+        return misused("train-best", takes);
+    if (troupe_best_trial_get(folder, &best) != TROUPE_OK)
+        return failed("train-best");
+    fprintf(stderr, "trial %d, value %g: %s\n", best.number, best.value, best.config);
+    if (model == NULL)
+        model = best.model;
+    if (model != NULL)
+        return train_model(model, best.config, argc - optind, argv + optind);
+    if (best.command != NULL)
+        return run_command(best.command);
+    fprintf(stderr,
+            "troupe tune train-best: the trials were of a trainer that a program of yours has: "
+            "give its trainer this config, or say --model REF for a version of a repository\n");
+    return TOOL_FAILED;
+}

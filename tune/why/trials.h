@@ -1,0 +1,101 @@
+// trials.h: what the record of a sweep or a study says of its trials, for who looks at it.
+//
+// The file may be that of a sweep that goes on, of one that was killed, or damaged: lines that
+// cannot be read are counted, and events that nothing is known of are passed over. Nothing is
+// written, and no lock is taken.
+#ifndef TRP_TRIALS_H
+#define TRP_TRIALS_H
+
+#include <limits.h>
+#include <runtime/base/arena.h>
+#include <runtime/codec/json.h>
+#include <troupe/train.h>
+#include <troupe/why.h>
+
+enum {
+    TRP_TRIALS_COLUMNS = 64,   // Parameters beyond are counted.
+    TRP_TRIALS_OBJECTIVES = 8, // As many as a study can have.
+    TRP_TRIALS_POINTS = 64,    // Of a trial's curve, at equal distances, which double.
+    TRP_TRIALS_MAX = 1000000, // Numbers from here on are taken for damage.
+};
+
+typedef enum trp_trials_state {
+    TRP_TRIALS_PENDING,
+    TRP_TRIALS_RUNNING,
+    TRP_TRIALS_PAUSED,
+    TRP_TRIALS_TERMINATED,
+    TRP_TRIALS_STOPPED,
+    TRP_TRIALS_ERROR,
+    TRP_TRIALS_STATES,
+} trp_trials_state;
+
+// A parameter that varies.
+typedef struct trp_column {
+    const char *name;   // Of nested ones with dots: "fitting.rate".
+    troupe_dim dim;     // Bounds are those of the space, or else of the trials.
+    const char **texts; // Of a choice: as JSON, dim.choices of them.
+} trp_column;
+
+typedef struct trp_seen_trial {
+    int number;
+    const char *name; // NULL: it has none.
+    trp_trials_state state;
+    trp_json config;                      // Its params; empty: not known.
+    double *x;                            // One for each column; NaN: it has none.
+    double values[TRP_TRIALS_OBJECTIVES]; // In the user's sense; NaN: none.
+    bool told;                            // The end said them; else they are the best report's.
+    int reports;
+    double elapsed_s;
+    double began, ended; // Seconds of the day 1970-01-01 UTC on; NaN: not known.
+    const char *error;   // NULL: none.
+    int stride;          // Point i of the curve is of report 1 + i * stride.
+    size_t used;
+    double *points; // NULL: none.
+} trp_seen_trial;
+
+typedef struct trp_trials {
+    trp_arena arena;
+    const char *file;   // Absolute.
+    const char *folder; // That it is in.
+    const char *name;   // The last part of the folder, or, of a study, of the file.
+    bool sweep;         // Else a study's file.
+    const char *trainer, *scheduler, *searcher, *seed; // NULL: not known.
+    const char *model; // "digits@3": a sweep over a version of the repository; NULL: it is not.
+    trp_json command;  // Words of the program that trials run, with places for params; empty: none.
+    int wanted;        // Trials; 0: not known.
+    const char *metrics[TRP_TRIALS_OBJECTIVES]; // Names of the objectives; NULL: it has none.
+    troupe_goal goals[TRP_TRIALS_OBJECTIVES];
+    size_t objectives;
+    trp_json space;          // As the record describes it; empty: it does not.
+    trp_seen_trial **trials; // Those that are known, in the order of their numbers.
+    size_t count, room;
+    size_t counts[TRP_TRIALS_STATES];
+    trp_column *columns; // In the order in which configs name them.
+    size_t column_count, columns_left_out;
+    trp_json fixed; // The config of the first trial, for what does not vary.
+    uint64_t lines, bad_lines, other_lines;
+    bool failed; // While it is read: memory was short.
+} trp_trials;
+
+// Reads a sweep's folder, its trials.jsonl, or a study's file. TROUPE_NOT_FOUND: there is none;
+// TROUPE_CORRUPT: it is no record of a sweep or a study; TROUPE_IO, TROUPE_NO_MEMORY. What was read
+// is freed by trp_trials_free in any case.
+troupe_status trp_trials_read(const char *path, trp_trials *trials);
+void trp_trials_free(trp_trials *trials);
+
+// The best by the first objective; NULL: none has a value.
+const trp_seen_trial *trp_trials_best(const trp_trials *trials);
+// Whether one value of that objective is better than another; NaN is worse than any.
+bool trp_trials_better(const trp_trials *trials, size_t objective, double one, double other);
+// Marks the trials that no other is better than in every objective: front[i] of trials->trials[i].
+// TROUPE_NO_MEMORY.
+troupe_status trp_trials_front(const trp_trials *trials, bool *front);
+// An importance for each column, by the scores of one objective. TROUPE_NO_MEMORY, TROUPE_INVALID.
+troupe_status trp_trials_importance(const trp_trials *trials, const troupe_importance_options *how,
+                                    double *importance);
+const char *trp_trials_state_name(trp_trials_state state);
+
+// Makes columns of what configs differ in (columns.c). TROUPE_NO_MEMORY.
+troupe_status trp_trials_columns(trp_trials *trials);
+
+#endif
