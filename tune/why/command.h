@@ -4,8 +4,8 @@
 
 #include <runtime/codec/json.h>
 
-// The words of an array of texts, in which {name} is the value of that member of the config, as
-// text; NULL at the end. It belongs to the thread's arena. NULL: no memory.
-const char *const *trp_command_of(trp_json words, trp_json config);
+// The words of an array of texts, filled in as for a trial (tune/command/template.h), what the
+// config lacks by nothing; NULL at the end. They belong to the thread's arena. NULL: no memory.
+const char *const *trp_command_of(trp_json words, trp_json config, int trial);
 
 #endif

@@ -16,7 +16,7 @@ enum {
     TRP_TRIALS_COLUMNS = 64,   // Parameters beyond are counted.
     TRP_TRIALS_OBJECTIVES = 8, // As many as a study can have.
     TRP_TRIALS_POINTS = 64,    // Of a trial's curve, at equal distances, which double.
-    TRP_TRIALS_MAX = 1000000, // Numbers from here on are taken for damage.
+    TRP_TRIALS_MAX = 1000000,  // Numbers from here on are taken for damage.
 };
 
 typedef enum trp_trials_state {

@@ -282,7 +282,7 @@ static troupe_status fill_best(const trp_trials *trials, troupe_best_trial *best
     bool lacks = best->config == NULL || (it->name != NULL && best->name == NULL) ||
                  (trials->model != NULL && best->model == NULL);
     if (!lacks && trials->command.size > 0)
-        lacks = (best->command = trp_command_of(trials->command, it->config)) == NULL;
+        lacks = (best->command = trp_command_of(trials->command, it->config, it->number)) == NULL;
     return lacks ? troupe_fail(TROUPE_NO_MEMORY, "no memory for the best trial of %s", trials->file)
                  : TROUPE_OK;
 }
