@@ -36,7 +36,8 @@ typedef struct troupe_importance_options {
 // Fills importance[dim_count] from `count` points, dim_count coordinates each (NaN: the dimension
 // does not count there), and their scores, of which lower ones are better. Points without a finite
 // score are left out. With fewer than two, and for a dimension that does not vary, it is 0.
-// TROUPE_INVALID: an option or a dimension is out of range.
+// TROUPE_INVALID: an option or a dimension is out of range; a choice has at most
+// TROUPE_CHOICES_MAX.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_importance_with(
     const troupe_dim *dims, size_t dim_count, const double *points, const double *scores,
     size_t count, double *importance, const troupe_importance_options *how);

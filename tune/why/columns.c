@@ -228,30 +228,51 @@ static bool comes_before(const char *one, const char *other)
     return strcmp(one, other) < 0;
 }
 
+// The choices that the record has of a parameter, in their order; how many, 0: it says nothing.
+static int described_choices(gather *it, const leaf *of, const char **texts, bool *ordered)
+{
+    static const char *const kinds[] = {"choice", "grid", "ordered"};
+    trp_json about, list, item = {0};
+    int used = 0;
+    for (int kind = 0; describe(it->trials, of->name, &about) && kind < 3; kind++) {
+        if (!trp_json_member(about, kinds[kind], &list))
+            continue;
+        *ordered = kind == 2;
+        while (used < TROUPE_CHOICES_MAX && trp_json_next_item(list, &item))
+            texts[used++] = keep(it, item);
+    }
+    return used;
+}
+
+static int choice_of(trp_json value, const char *const *texts, int used)
+{
+    int at = 0;
+    while (at < used && !is_same(value, (trp_json){texts[at], strlen(texts[at])}))
+        at++;
+    return at;
+}
+
 // False: it has more values than a choice can have.
 static bool fill_choice(gather *it, const leaf *of, size_t column, trp_column *made)
 {
     const char **texts = trp_arena_alloc(&it->trials->arena, TROUPE_CHOICES_MAX * sizeof *texts);
-    int used = 0;
     it->failed = it->failed || texts == NULL;
+    int used = it->failed ? 0 : described_choices(it, of, texts, &made->dim.ordered), known = used;
     for (size_t i = 0; !it->failed && i < it->trials->count; i++) {
         trp_json value = of->values[i];
-        int at = 0;
-        while (at < used && !is_same(value, (trp_json){texts[at], strlen(texts[at])}))
-            at++;
-        if (value.size == 0 || at < used)
+        if (value.size == 0 || choice_of(value, texts, used) < used)
             continue;
         if (used == TROUPE_CHOICES_MAX)
             return false;
         const char *text = keep(it, value);
-        for (at = used++; text != NULL && at > 0 && comes_before(text, texts[at - 1]); at--)
+        int at = used++; // Those that the record does not have are sorted, behind the others.
+        for (; text != NULL && at > known && comes_before(text, texts[at - 1]); at--)
             texts[at] = texts[at - 1];
         texts[at] = text;
     }
     for (size_t i = 0; !it->failed && i < it->trials->count; i++)
-        for (int at = 0; at < used; at++)
-            if (is_same(of->values[i], (trp_json){texts[at], strlen(texts[at])}))
-                it->trials->trials[i]->x[column] = at;
+        if (of->values[i].size > 0)
+            it->trials->trials[i]->x[column] = choice_of(of->values[i], texts, used);
     made->texts = texts;
     made->dim.kind = TROUPE_DIM_CHOICE;
     made->dim.choices = used;
@@ -274,18 +295,19 @@ static void add_column(gather *it, const leaf *of)
     trp_json about;
     size_t column = trials->column_count;
     trp_column made = {.name = of->name, .dim = {.name = of->name, .parent = -1}};
-    bool number = all_numbers(it, of) && !(describe(trials, of->name, &about) && is_choice(about));
+    bool numbers = all_numbers(it, of);
+    bool choice = describe(trials, of->name, &about) && is_choice(about);
     if (column == TRP_TRIALS_COLUMNS) {
         it->left_out++;
         return;
     }
-    if (number)
+    if ((numbers && !choice) || !fill_choice(it, of, column, &made)) {
+        if (!numbers) { // A text with more values than a choice can have.
+            it->left_out++;
+            return;
+        }
+        made = (trp_column){.name = of->name, .dim = {.name = of->name, .parent = -1}};
         fill_number(it, of, column, &made);
-    else if (!fill_choice(it, of, column, &made)) {
-        it->left_out++;
-        for (size_t i = 0; i < trials->count; i++)
-            trials->trials[i]->x[column] = (double)NAN;
-        return;
     }
     trials->columns[trials->column_count++] = made;
 }

@@ -165,6 +165,32 @@ static void test_what_configs_differ_in(void **state)
     trp_buffer_free(&text);
 }
 
+static void test_choices_are_those_of_the_space(void **state)
+{
+    (void)state;
+    trp_buffer text = {0};
+    trp_buffer_printf(&text,
+                      "{\"event\": \"study\", \"space\": {\"size\": {\"ordered\": [\"small\", "
+                      "\"large\", \"huge\"]}, \"many\": {\"choice\": [");
+    for (int i = 0; i < 40; i++)
+        trp_buffer_printf(&text, "%s%d", i > 0 ? ", " : "", i);
+    trp_buffer_printf(&text, "]}}}\n");
+    for (int i = 0; i < 40; i++)
+        trp_buffer_printf(&text,
+                          "{\"event\": \"suggest\", \"trial\": %d, \"params\": {\"size\": \"%s\", "
+                          "\"many\": %d}}\n",
+                          i, i % 2 == 0 ? "huge" : "small", i);
+    trp_buffer_append(&text, "", 1);
+    read_record((const char *)text.data);
+    trp_buffer_free(&text);
+    assert_int_equal(seen.column_count, 2);
+    assert_true(seen.columns[0].dim.ordered);
+    assert_int_equal(seen.columns[0].dim.choices, 3);
+    assert_true(seen.trials[0]->x[0] == 2 && seen.trials[1]->x[0] == 0);
+    assert_int_equal(seen.columns[1].dim.kind, TROUPE_DIM_INTEGER); // More than choices can be.
+    assert_true(seen.trials[39]->x[1] == 39);
+}
+
 static void test_damage_is_counted(void **state)
 {
     (void)state;
@@ -313,6 +339,7 @@ int main(void)
         TEST(test_a_sweep_is_read),
         TEST(test_a_study_is_read),
         TEST(test_what_configs_differ_in),
+        TEST(test_choices_are_those_of_the_space),
         TEST(test_damage_is_counted),
         TEST(test_cut_and_flipped_records_are_read_somehow),
         TEST(test_what_is_none_is_said),

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <support.h>
 #include <troupe/status.h>
+#include <troupe/study.h>
 #include <troupe/why.h>
 
 static double points[CASE_TRIALS * CASE_DIMS], scores[CASE_TRIALS], found[CASE_DIMS];
@@ -157,6 +158,50 @@ static void test_the_best_trial(void **state)
     assert_int_equal(troupe_best_trial_get(folder, &best), TROUPE_NOT_FOUND);
 }
 
+// A study's own file.
+static void test_a_study_that_runs(void **state)
+{
+    (void)state;
+    enum { TRIALS = 60 };
+    char *file = support_path(folder, "my.study");
+    troupe_space *space;
+    troupe_study *study;
+    const troupe_param_importance *params;
+    size_t count;
+    assert_int_equal(
+        troupe_space_parse(
+            "{\"rate\": {\"log_uniform\": [1e-4, 1]}, \"kind\": {\"choice\": [\"a\", "
+            "\"b\"]}, \"slope\": {\"uniform\": [0, 1], \"when\": {\"kind\": [\"b\"]}}, "
+            "\"epochs\": 9}",
+            &space),
+        TROUPE_OK);
+    assert_int_equal(troupe_study_open(space, &study, .file = file, .trials = TRIALS,
+                                       .searcher = troupe_search_random()),
+                     TROUPE_OK);
+    for (troupe_asked asked; troupe_study_ask(study, &asked) == TROUPE_OK;) {
+        double value = pow(log10(asked.x[0]) + 2, 2) + (asked.x[1] == 1 ? 0.1 * asked.x[2] : 0);
+        if (asked.number % 7 == 3)
+            assert_int_equal(troupe_study_tell_failed(study, asked.number, "no"), TROUPE_OK);
+        else
+            assert_int_equal(troupe_study_tell(study, asked.number, value), TROUPE_OK);
+    }
+    assert_int_equal(
+        troupe_importance_of(file, &params, &count, .method = TROUPE_IMPORTANCE_FANOVA),
+        TROUPE_OK); // While it is open.
+    assert_int_equal(count, 3);
+    assert_string_equal(params[0].name, "rate");
+    assert_true(params[0].value > 0.7);
+    troupe_best_trial best;
+    assert_int_equal(troupe_best_trial_get(file, &best), TROUPE_OK);
+    assert_int_equal(best.number, troupe_study_best(study)->number);
+    assert_true(best.value == troupe_study_best(study)->values[0]);
+    assert_non_null(strstr(best.config, "\"epochs\": 9"));
+    assert_int_equal(troupe_sweep_report(file, NULL), TROUPE_OK);
+    troupe_study_free(&study);
+    troupe_space_free(&space);
+    free(file);
+}
+
 // ---- the commands
 
 static int tool(const char *arguments, char *output, size_t size)
@@ -208,6 +253,7 @@ int main(void)
         cmocka_unit_test(test_what_is_out_of_range_is_refused),
         TEST(test_importance_of_a_record),
         TEST(test_the_best_trial),
+        TEST(test_a_study_that_runs),
         TEST(test_the_commands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
