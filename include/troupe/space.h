@@ -59,6 +59,7 @@ typedef struct troupe_param {
     const char *of;   // The struct that has the field, as the macro was given it; NULL: the config.
     double step;      // 0: none.
     bool log;         // Of an integer.
+    bool unused_[7];
     double mean, deviation;
     const char *const *texts; // Choices of a text: choice_count of them, up to 1,024.
     // Choices of any other type: an array of up to 1,024 values of it; for a fixed row, one value.

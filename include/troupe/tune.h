@@ -106,6 +106,38 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_tune_as(const troupe_tr
     troupe_tune_as(&troupe_trainer_##loop, (space), sizeof(space) / sizeof *(space), (sweep),      \
                    &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
 
+// The space that a trainer or a model brings along, at the top of a file:
+//     TROUPE_SPACE(net, TROUPE_LOG_UNIFORM(net_config, rate, 1e-4, 1.0),
+//                  TROUPE_FIXED(net_config, fitting.epochs, 10));
+// troupe_tune_own is troupe_tune without a space: it takes that one, and does not compile where
+// there is none. So does troupe_tune_as without rows. Training and serving have no use for it; rows
+// of other structs than the trainer's config and troupe_train_options are passed over, so that
+// models may share what they write here. A space that is given goes in place of it.
+#define TROUPE_SPACE(loop, ...)                                                                    \
+    static const troupe_param troupe_own_rows_##loop[] = {__VA_ARGS__};                            \
+    static troupe_own_space troupe_own_space_##loop = {                                            \
+        sizeof(troupe_own_space), &troupe_trainer_##loop, troupe_own_rows_##loop,                  \
+        sizeof troupe_own_rows_##loop / sizeof *troupe_own_rows_##loop, NULL};                     \
+    __attribute__((constructor)) static void troupe_register_space_##loop(void)                    \
+    {                                                                                              \
+        troupe_space_register(&troupe_own_space_##loop);                                           \
+    }                                                                                              \
+    TROUPE_STATIC_ASSERT_(sizeof(troupe_own_space) > 0, #loop)
+#define troupe_tune_own(...) TROUPE_TUNE_OWN_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_TUNE_OWN_(loop, sweep, ...)                                                         \
+    troupe_tune_as(troupe_own_space_##loop.trainer, NULL, 0, (sweep),                              \
+                   &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
+typedef struct troupe_own_space {
+    size_t size; // Of this struct.
+    const troupe_trainer *trainer;
+    const troupe_param *rows;
+    size_t count;
+    struct troupe_own_space *next_;
+} troupe_own_space;
+// Makes a trainer's own space known; TROUPE_SPACE does it before main. The struct stays the
+// program's, and must last. The last one that is registered for a trainer holds.
+TROUPE_EXPERIMENTAL void troupe_space_register(troupe_own_space *own);
+
 // A sweep over a version of the repository of models whose code is another program's: each trial is
 // a troupe_submit_stored of the version, with the settings in `json` (NULL: its own) and what the
 // space draws over them. Its rows name numbers of the version's config, as "rate" or

@@ -41,6 +41,52 @@ static troupe_status counter_lost(counter *self, const troupe_down *down, troupe
     return TROUPE_OK;
 }
 
+TROUPE_STRUCT(shape, (int64_t, sides), (troupe_text, label), (settings, inner), (double, parts, 3));
+static const int64_t few_sides[] = {3, 4, 8};
+static const double no_sides[] = {3, 4, 8};
+static const troupe_param tried[] = {
+#if MISUSE == 25
+    TROUPE_CHOICE_TEXT(shape, lable, "a", "b"), // misspelt field of a text
+#elif MISUSE == 26
+    TROUPE_ONLY_WHEN(shape, sides, inner.epoch, 1), // misspelt field of a condition
+#elif MISUSE == 27
+    TROUPE_CHOICE_LIST(shape, sides, no_sides), // a list of another type
+#elif MISUSE == 28
+    TROUPE_CHOICE_OF(shape, inner, {.rat = 1}), // misspelt field within a value
+#elif MISUSE == 29
+    TROUPE_FIXED_TEXT(shape, label, 0.5),        // no text
+#endif
+    TROUPE_UNIFORM(shape, inner.rate, 0, 1, .step = 0.25),
+    TROUPE_LOG_UNIFORM(shape, parts[0], 0.1, 1),
+    TROUPE_INTEGER(shape, inner.epochs, 1, 9, .step = 2, .log = true),
+    TROUPE_NORMAL(shape, parts[1], 0, 1, .low = -1, .high = 1),
+    TROUPE_CHOICE(shape, sides, 3, 4),
+    TROUPE_CHOICE_LIST(shape, sides, few_sides),
+    TROUPE_CHOICE_OF(shape, inner, {.rate = 1}, {.epochs = 2}),
+    TROUPE_CHOICE_OF(shape, parts, {1, 2, 3}, {4, 5, 6}),
+    TROUPE_CHOICE_TEXT(shape, label, "a", "b"),
+    TROUPE_ORDERED(shape, sides, 3, 4),
+    TROUPE_GRID(shape, parts[2], 3, 4),
+    TROUPE_FIXED(shape, sides, 3),
+    TROUPE_FIXED_TEXT(shape, label, "a"),
+    TROUPE_FIXED_OF(shape, parts, {1, 2, 3}),
+    TROUPE_ONLY_WHEN(shape, label, sides, 3),
+    TROUPE_ONLY_WHEN_TEXT(shape, inner.rate, label, "a"),
+    TROUPE_CHOICE(troupe_train_options, ranks, 1, 2, 4),
+    TROUPE_NAMED_CHOICE("inner.rate", 1, 2),
+    TROUPE_NAMED_UNIFORM("inner.rate", 1, 2),
+    TROUPE_NAMED_LOG_UNIFORM("inner.rate", 1, 2),
+    TROUPE_NAMED_INTEGER("inner.epochs", 1, 2),
+};
+
+static void open_space(void)
+{
+    troupe_space *opened = NULL;
+    (void)few_sides, (void)no_sides;
+    troupe_must(troupe_space_open(shape, tried, &opened));
+    troupe_space_free(&opened);
+}
+
 static troupe_status counter_watch(counter *self, const troupe_actor *other, troupe_none *none);
 
 TROUPE_ACTOR(counter, (counter_add, int64_t, int64_t), (counter_set, settings, troupe_none),
@@ -246,6 +292,7 @@ static int use(int argc, char **argv)
 #else
     const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1)};
 #endif
+    open_space();
     troupe_sweep *sweep = NULL;
     troupe_must(troupe_tune(fit, space, &sweep, .metric = "loss", .trials = 2));
     troupe_sweep_free(&sweep);

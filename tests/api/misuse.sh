@@ -57,5 +57,10 @@ refused 21 'incompatible.pointer|incompatible pointer'
 refused 22 'pointer type mismatch'
 refused 23 'no member named .rat.'
 refused 24 'incompatible type'
-[ $status -eq 0 ] && echo "24 mistakes were refused"
+refused 25 'no member named .lable.'
+refused 26 'no member named .epoch.'
+refused 27 'pointer type mismatch'
+refused 28 'has no member named .rat.|field designator'
+refused 29 'incompatible type'
+[ $status -eq 0 ] && echo "29 mistakes were refused"
 exit $status

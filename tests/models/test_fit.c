@@ -433,6 +433,27 @@ static void test_a_sweep_takes_a_model(void **state)
     troupe_sweep_free(&sweep);
 }
 
+TROUPE_STRUCT(unrelated, (double, size));
+TROUPE_SPACE(curve, TROUPE_CHOICE(curve_config, rate, 0.001, 0.1),
+             TROUPE_FIXED(curve_config, fitting.epochs, 3), TROUPE_UNIFORM(unrelated, size, 0, 1));
+
+// G14.
+static void test_a_model_brings_its_space(void **state)
+{
+    (void)state;
+    static const points_source source = {.rows = 8, .valid = 4};
+    troupe_sweep *sweep;
+    troupe_must(troupe_tune_own(
+        curve, &sweep, .search = TROUPE_SEARCH_GRID, .metric = "val_loss", .goal = TROUPE_MINIMIZE,
+        .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage,
+                                .data = troupe_data_with(points, &source))));
+    assert_int_equal(troupe_sweep_count(sweep), 2);
+    const curve_config *best = troupe_best(curve, sweep);
+    assert_true(best->rate == 0.1);
+    assert_int_equal(best->fitting.epochs, 3);
+    troupe_sweep_free(&sweep);
+}
+
 static void slow_down(void *user, troupe_job *job, const troupe_report_event *event)
 {
     (void)user;
@@ -596,6 +617,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_run_in_memory_goes_on),
         cmocka_unit_test(test_a_checkpoint_makes_the_model),
         cmocka_unit_test(test_a_sweep_takes_a_model),
+        cmocka_unit_test(test_a_model_brings_its_space),
         cmocka_unit_test(test_live_values_reach_the_hooks),
         cmocka_unit_test(test_a_hook_that_fails_is_named),
         cmocka_unit_test(test_a_fitting_out_of_range_is_named),

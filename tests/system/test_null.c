@@ -781,6 +781,7 @@ static void test_spaces(void **state)
     HARMLESS(troupe_space_config, (space, NULL, &config));
     HARMLESS(troupe_space_config, (space, &x, NULL));
     troupe_space_free(&space);
+    HARMLESS(troupe_space_register, (NULL));
     HARMLESS(troupe_space_free, (NULL));
     HARMLESS(troupe_space_free, (&space));
     assert_int_equal(faults, 0);

@@ -96,7 +96,7 @@ void trp_space_describe(const troupe_space *space, trp_buffer *out)
 static troupe_status compare_row(const troupe_space *space, const trp_space_row *row, trp_json was)
 {
     trp_buffer now = {0};
-    trp_json is;
+    trp_json is = {0};
     describe_row(space, row, &now);
     troupe_status status =
         now.failed ? trp_space_no_memory() : trp_json_parse((const char *)now.data, now.size, &is);

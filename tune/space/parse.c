@@ -205,7 +205,7 @@ static troupe_status add_condition(troupe_space *space, trp_json condition)
         return troupe_fail(TROUPE_INVALID, "when is %.*s: expected one name and its choices",
                            shown(condition), condition.at);
     char other_name[TRP_SPACE_NAME_MAX + 1];
-    (void)snprintf(other_name, sizeof other_name, "%.*s", (int)name.size, name.at);
+    (void)snprintf(other_name, sizeof other_name, "%.*s", (int)name.size - 2, name.at + 1);
     const trp_space_row *other = NULL;
     for (size_t i = 0; i < space->count; i++)
         if (trp_json_equals(name, space->rows[i].name))

@@ -105,7 +105,7 @@ static troupe_status settle_row(troupe_space *space, const char *name, const trp
     char *own = (char *)trp_arena_alloc(&space->arena, size + 1);
     if (own == NULL)
         return trp_space_no_memory();
-    memcpy(own, name, size);
+    memcpy(own, name, size + 1);
     trp_space_row *row = &space->rows[space->count++];
     *row = *made;
     row->name = own;
@@ -212,7 +212,7 @@ static troupe_status write_value(troupe_space *space, const trp_space_row *row, 
                                  trp_json *text, trp_json *packed)
 {
     trp_buffer json = {0}, canonical = {0}, bytes = {0};
-    trp_json whole, member;
+    trp_json whole = {0}, member;
     trp_json_value(&json, row->held, value);
     troupe_status status = json.failed ? trp_space_no_memory()
                                        : trp_json_parse((const char *)json.data, json.size, &whole);
@@ -265,7 +265,7 @@ static troupe_status raw_text(const trp_field_found *field, const char *text, si
         return troupe_fail(TROUPE_INVALID, "'%s' has %zu bytes, and the field holds %zu", text,
                            strlen(text), field->items - 1);
     else
-        memcpy(raw, text, strlen(text));
+        memcpy(raw, text, strlen(text) + 1);
     return TROUPE_OK;
 }
 
@@ -335,7 +335,7 @@ static troupe_status take_choices(troupe_space *space, const troupe_param *p,
         if (numbers)
             status = raw_number(field, fixed ? p->low : p->choices[i], fixed, i, at);
         else
-            status = raw_text(field, fixed ? p->text : p->texts[i], i, at);
+            status = raw_text(field, p->texts != NULL ? p->texts[i] : p->text, i, at);
     }
     if (status == TROUPE_OK)
         status = take_values(space, row, raw, count);

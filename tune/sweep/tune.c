@@ -5,6 +5,7 @@
 #include <runtime/shm/process_table.h>
 #include <train/keys.h>
 #include <train/server_choice.h>
+#include <tune/space/own.h>
 #include <tune/sweep/sweep.h>
 
 static troupe_status cpus_of_process(double *cpus)
@@ -69,5 +70,11 @@ troupe_status troupe_tune_as(const troupe_trainer *trainer, const troupe_param *
         troupe_scheduler_free(&scheduler);
         return status;
     }
-    return trp_sweep_run(&trp_sweep_train, trainer, space, count, sweep, how);
+    troupe_param *own = NULL;
+    status = count == 0 ? trp_space_own_rows(trainer, &own, &count) : TROUPE_OK;
+    if (status == TROUPE_OK)
+        status =
+            trp_sweep_run(&trp_sweep_train, trainer, own != NULL ? own : space, count, sweep, how);
+    trp_free(own);
+    return status;
 }
