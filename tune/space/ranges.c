@@ -97,13 +97,21 @@ static troupe_status make_integer(const troupe_param *p, const troupe_type *type
 // Puts the bounds of a normal distribution on numbers of the field, and on multiples of its step.
 static troupe_status bound_normal(const troupe_param *p, const troupe_type *type, troupe_dim *dim)
 {
+    double low = dim->low, high = dim->high;
     if (dim->step > 0) { // A multiple stays what it is, also where the quotient is rounded.
-        dim->low = ceil(dim->low / dim->step - 1e-9) * dim->step + 0.0;    // Not -0.
-        dim->high = floor(dim->high / dim->step + 1e-9) * dim->step + 0.0; // Not -0.
+        dim->low = ceil(low / dim->step - 1e-9) * dim->step + 0.0; // Not -0.
+        dim->high = floor(high / dim->step + 1e-9) * dim->step + 0.0;
     } else if (is_single(type)) {
-        dim->low = (double)trp_float_from(dim->low);
-        dim->high = (double)trp_float_to(dim->high);
+        dim->low = (double)trp_float_from(low);
+        dim->high = (double)trp_float_to(high);
     }
+    double most = is_single(type) ? (double)FLT_MAX : 0x1p1000;
+    if (!trp_field_fits(type, dim->low) || !trp_field_fits(type, dim->high) ||
+        fmax(fabs(low), fabs(high)) > most)
+        return troupe_fail(TROUPE_INVALID,
+                           "a field of type %s does not hold all of %.17g to %.17g, which it may "
+                           "draw: .low and .high bound it",
+                           type->name, low, high);
     bool some = dim->step > 0 ? dim->low <= dim->high : dim->low < dim->high;
     if (!some)
         return troupe_fail(
@@ -111,12 +119,6 @@ static troupe_status bound_normal(const troupe_param *p, const troupe_type *type
             "nothing that a normal draw of mean %g and deviation %g has lies between "
             "its bounds",
             p->mean, p->deviation);
-    if (!trp_field_fits(type, dim->low) || !trp_field_fits(type, dim->high) ||
-        fmax(fabs(dim->low), fabs(dim->high)) > 0x1p1000)
-        return troupe_fail(TROUPE_INVALID,
-                           "a field of type %s does not hold all of %.17g to %.17g, which it may "
-                           "draw: .low and .high bound it",
-                           type->name, dim->low, dim->high);
     return dim->low < dim->high ? check_step(dim, type) : TROUPE_OK;
 }
 
