@@ -323,7 +323,7 @@ static troupe_status settle(troupe_tpe_options *how)
 // "TPE", and what is not as by default: a search that goes on must be the same.
 static void name_of(const troupe_tpe_options *how, char *name, size_t size)
 {
-    char parts[120] = "";
+    char parts[100] = "";
     size_t used = 0;
     if (how->startup != 10)
         used += (size_t)snprintf(parts, sizeof parts, ", startup %d", how->startup);

@@ -326,12 +326,23 @@ static troupe_status read_member(trp_json name, trp_json value, size_t dims, siz
     return TROUPE_OK;
 }
 
+// As another program may have written it: with other spaces, or its members in another order.
+static trp_line_kind kind_of_any(const char *text, size_t size)
+{
+    trp_json whole, event;
+    int kind;
+    if (trp_json_parse(text, size, &whole) != TROUPE_OK ||
+        !trp_json_member(whole, "event", &event) || !index_of(event, NAMES(kinds), &kind))
+        return TRP_LINE_OTHER;
+    return (trp_line_kind)kind;
+}
+
 trp_line_kind trp_line_kind_of(const char *text, size_t size)
 {
     static const char event[] = "{\"event\": \"";
     size_t before = sizeof event - 1;
     if (size <= before || memcmp(text, event, before) != 0)
-        return TRP_LINE_OTHER;
+        return kind_of_any(text, size);
     for (size_t i = 0; i < TRP_LINE_OTHER; i++) {
         size_t length = strlen(kinds[i]);
         if (size > before + length && memcmp(text + before, kinds[i], length) == 0 &&

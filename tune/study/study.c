@@ -508,7 +508,7 @@ troupe_status trp_study_open(const troupe_space *space, const troupe_study_optio
                              trp_tune_record *record, const trp_study_past *past,
                              troupe_study **study)
 {
-    return open_with(space, how, record, false, past, study);
+    return trp_error_settled(open_with(space, how, record, false, past, study));
 }
 
 // What a trial of one's own was to do when its process ended. One that the scheduler has ended is

@@ -28,7 +28,10 @@ typedef struct warming {
     trp_buffer *lines;
     int *count;
     const char *file;
-    bool is_record; // Of a study or sweep.
+    bool is_record; // Of a study or sweep;
+    bool is_study;  // of a study, or of a sweep that has one.
+    bool same;      // Its values mean the same.
+    int lines_seen;
     earlier *trials;
     int trial_count;
     double *values; // A room.
@@ -71,28 +74,34 @@ static bool goal_is(const warming *w, size_t objective, trp_json goal)
                            w->study->goals[objective] == TROUPE_MAXIMIZE ? "maximize" : "minimize");
 }
 
-// That its values mean the same: of as many objectives, to be as small or as large.
-static troupe_status check_goals(warming *w, trp_json line)
+// Whether its values mean the same: of as many objectives, to be as small or as large. A sweep's
+// first line is followed by that of its study, unless it is of an older version.
+static void note_goals(warming *w, trp_json line, bool is_study)
 {
     trp_json goals, item = {0};
     size_t count = 0;
     bool same = true;
-    if (trp_json_member(line, "goals", &goals)) {
+    if (is_study && trp_json_member(line, "goals", &goals)) {
         for (; same && trp_json_next_item(goals, &item); count++)
             same = count < w->study->objectives && goal_is(w, count, item);
-    } else if (trp_json_member(line, "goal", &goals)) { // A sweep's.
+    } else if (!is_study && trp_json_member(line, "goal", &goals)) {
         same = goal_is(w, 0, goals);
         count = 1;
     } else {
-        return TROUPE_OK;
+        return;
     }
     w->is_record = true;
-    return same && count == w->study->objectives
-               ? TROUPE_OK
-               : troupe_fail(TROUPE_INVALID,
-                             "%s, to learn from, has other goals: expected as many objectives, to "
-                             "be minimized and maximized likewise",
-                             w->file);
+    w->is_study = is_study;
+    w->same = same && count == w->study->objectives;
+}
+
+static troupe_status check_goals(const warming *w)
+{
+    return w->same ? TROUPE_OK
+                   : troupe_fail(TROUPE_INVALID,
+                                 "%s, to learn from, has other goals: expected as many objectives, "
+                                 "to be minimized and maximized likewise",
+                                 w->file);
 }
 
 // ---- trials
@@ -114,10 +123,9 @@ static int trial_of(trp_json line)
 
 static troupe_status make_trial(warming *w, int number, earlier **made)
 {
-    enum { MOST = 100000000 };
     size_t dims = w->study->dim_count, objectives = w->study->objectives;
     *made = NULL;
-    if (number < 0 || number > MOST)
+    if (number < 0 || number >= w->lines_seen) // Those before it have a line each.
         return TROUPE_OK;
     if (number >= w->trial_count) {
         size_t count = ((size_t)number + 1) * 3 / 2 + 16;
@@ -159,8 +167,11 @@ static troupe_status take_begin(warming *w, trp_json line, const char *member)
 {
     trp_json params;
     earlier *trial;
+    if (!w->is_record || !trp_json_member(line, member, &params))
+        return TROUPE_OK;
+    TROUPE_TRY(check_goals(w));
     TROUPE_TRY(make_trial(w, trial_of(line), &trial));
-    if (trial == NULL || !trp_json_member(line, member, &params))
+    if (trial == NULL)
         return TROUPE_OK;
     troupe_status status = trp_space_read_point(w->study->space, params, true, trial->numbers);
     if (status == TROUPE_NO_MEMORY)
@@ -244,11 +255,12 @@ static troupe_status take_line(warming *w, const char *text, size_t size)
     troupe_status status = trp_json_parse(text, size, &line);
     if (status != TROUPE_OK || !trp_json_member(line, "event", &event))
         return status == TROUPE_NO_MEMORY ? status : TROUPE_OK;
-    if (trp_json_equals(event, "study") || trp_json_equals(event, "sweep"))
-        return check_goals(w, line);
+    bool is_study = trp_json_equals(event, "study");
+    if (is_study || trp_json_equals(event, "sweep"))
+        note_goals(w, line, is_study);
     if (trp_json_equals(event, "suggest"))
         return take_begin(w, line, "params");
-    if (trp_json_equals(event, "submitted")) // A sweep of an older version.
+    if (trp_json_equals(event, "submitted") && !w->is_study) // A sweep of an older version.
         return take_begin(w, line, "config");
     if (trp_json_equals(event, "again") && text_is(line, "act", "clone")) {
         earlier *trial = known(w, line);
@@ -267,11 +279,13 @@ static troupe_status take_file(warming *w)
     troupe_status status = read_file(w->file, &text);
     const char *at = (const char *)text.data;
     size_t left = text.size;
-    w->is_record = false;
+    w->is_record = w->is_study = w->same = false;
+    w->lines_seen = 0;
     while (status == TROUPE_OK && left > 0) {
         const char *end = memchr(at, '\n', left);
         if (end == NULL) // Of one that is written to now.
             break;
+        w->lines_seen++;
         status = take_line(w, at, (size_t)(end - at));
         left -= (size_t)(end + 1 - at);
         at = end + 1;
@@ -282,6 +296,8 @@ static troupe_status take_file(warming *w)
                         "%s, to learn from, has no study and no sweep: expected a study's file "
                         "or a sweep's trials.jsonl",
                         w->file);
+    if (status == TROUPE_OK)
+        status = check_goals(w);
     trp_buffer_free(&text);
     for (int i = 0; i < w->trial_count; i++)
         trp_free(w->trials[i].numbers);

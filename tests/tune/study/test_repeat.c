@@ -245,6 +245,82 @@ static void test_lines_need_not_be_written_by_us(void **state)
     troupe_study_free(&study);
 }
 
+// All spaces between members left out, as jq -c does.
+static void test_lines_may_be_rewritten_by_tools(void **state)
+{
+    (void)state;
+    troupe_study *study;
+    char *shorter = malloc(text_size + 1), *to = shorter;
+    bool quoted = false;
+    for (const char *at = text; *at != '\0'; at++) {
+        quoted = *at == '"' && (at == text || at[-1] != '\\') ? !quoted : quoted;
+        if (*at != ' ' || quoted)
+            *to++ = *at;
+    }
+    support_write_file(path, shorter, (size_t)(to - shorter));
+    free(shorter);
+    ok(STUDY(&study, .trials = 6, .open = TROUPE_OPEN_RESUME));
+    assert_int_equal(troupe_study_count(study), 6);
+    troupe_study_free(&study);
+}
+
+// Bytes that are changed, left out and put twice: what opens can be used and opened once more, and
+// what does not says why.
+static void test_any_bytes(void **state)
+{
+    (void)state;
+    enum { TIMES = 1500 };
+    static const char likely[] = "0123456789-.eE,:{}[]\"\\ \n";
+    char *odd = malloc(2 * text_size);
+    int opened = 0, refusals = 0;
+    srand(99);
+    for (int i = 0; i < TIMES; i++) {
+        troupe_study *study = NULL;
+        troupe_asked asked;
+        size_t size = text_size;
+        memcpy(odd, text, size);
+        for (int changes = 1 + rand() % 3; changes > 0; changes--) {
+            size_t at = (size_t)rand() % size, length = 1 + (size_t)rand() % 60;
+            length = at + length > size ? size - at : length;
+            int what = rand() % 4;
+            if (what < 2) {
+                odd[at] = what == 0 ? (char)rand() : likely[(size_t)rand() % (sizeof likely - 1)];
+            } else if (what == 2 && size > length) {
+                memmove(odd + at, odd + at + length, size - at - length);
+                size -= length;
+            } else if (size + length < 2 * text_size) {
+                memmove(odd + at + length, odd + at, size - at);
+                size += length;
+            }
+        }
+        support_write_file(path, odd, size);
+        troupe_status status = STUDY(&study, .trials = 100, .open = TROUPE_OPEN_RESUME);
+        const char *const warm[] = {path};
+        if (status != TROUPE_OK) {
+            assert_null(study);
+            assert_true(status == TROUPE_CORRUPT || status == TROUPE_EXISTS ||
+                        status == TROUPE_VERSION || status == TROUPE_INVALID);
+            assert_true(troupe_last_error()->text[0] != '\0');
+            refusals++;
+        } else {
+            size_t count = troupe_study_count(study);
+            ok(troupe_study_ask(study, &asked));
+            count += asked.number == (int)count;
+            troupe_study_free(&study);
+            ok(STUDY(&study, .trials = 100, .open = TROUPE_OPEN_RESUME));
+            assert_int_equal(troupe_study_count(study), count);
+            troupe_study_free(&study);
+            opened++;
+        }
+        status = troupe_study_open(space, &study, .warm = warm, .warm_count = 1,
+                                   .searcher = troupe_search_random());
+        assert_true(status == TROUPE_OK || status == TROUPE_INVALID);
+        troupe_study_free(&study);
+    }
+    assert_true(opened > 20 && refusals > 100);
+    free(odd);
+}
+
 static void test_new_ones(void **state)
 {
     (void)state;
@@ -264,6 +340,8 @@ int main(void)
         cmocka_unit_test(test_damaged_lines),
         cmocka_unit_test(test_first_lines),
         cmocka_unit_test(test_lines_need_not_be_written_by_us),
+        cmocka_unit_test(test_lines_may_be_rewritten_by_tools),
+        cmocka_unit_test(test_any_bytes),
         cmocka_unit_test(test_new_ones),
     };
     return cmocka_run_group_tests(tests, make_text, free_text);

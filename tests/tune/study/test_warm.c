@@ -183,6 +183,7 @@ static void test_trials_of_other_spaces(void **state)
           "{\"event\": \"suggest\", \"trial\": 3, \"params\": {\"kind\": \"tall\", \"width\": 48, "
           "\"y\": 2, \"x\": 1}}\n"
           "not JSON\n"
+          "{\"event\": \"suggest\", \"trial\": 99999999, \"params\": {\"kind\": \"tall\"}}\n"
           "{\"event\": \"end\", \"trial\": 99, \"ending\": \"complete\", \"values\": [5]}\n"
           "{\"event\": \"report\", \"trial\": 3, \"number\": 1, \"values\": [3]}\n"
           "{\"event\": \"report\", \"trial\": 3, \"number\": 2, \"values\": [4]}\n"
@@ -218,6 +219,27 @@ static void test_trials_of_sweeps(void **state)
     assert_memory_equal(l.x[0], ((double[]){2, 2, 16, 0}), sizeof l.x[0]);
 }
 
+// As sweeps write them: their own lines stand among those of their study.
+static void test_trials_of_sweeps_with_a_study(void **state)
+{
+    (void)state;
+    listener l;
+    learn("{\"event\": \"sweep\", \"trainer\": \"fit\", \"metric\": \"loss\", \"goal\": "
+          "\"maximize\", \"trials\": 2}\n"
+          "{\"event\": \"study\", \"version\": 1, \"goals\": [\"minimize\"]}\n"
+          "{\"event\": \"suggest\", \"trial\": 0, \"params\": {\"kind\": \"tall\", \"width\": 48, "
+          "\"y\": 2, \"x\": 1}}\n"
+          "{\"event\": \"submitted\", \"trial\": \"fit_3d3d1_00000\", \"config\": {\"x\": 9}}\n"
+          "{\"event\": \"report\", \"trial\": 0, \"number\": 1, \"values\": [3], \"metrics\": "
+          "{\"loss\": 3}}\n"
+          "{\"event\": \"submitted\", \"trial\": \"fit_3d3d1_00000\", \"run\": 1, \"config\": "
+          "{\"x\": 9}}\n"
+          "{\"event\": \"end\", \"trial\": 0, \"ending\": \"complete\"}\n",
+          1, &l);
+    assert_true(l.score[0] == 3);
+    assert_memory_equal(l.x[0], ((double[]){1, 2, 48, 1}), sizeof l.x[0]);
+}
+
 static void test_files_that_teach_nothing(void **state)
 {
     (void)state;
@@ -249,6 +271,7 @@ int main(void)
         cmocka_unit_test(test_a_beginning_that_is_not_whole),
         cmocka_unit_test(test_trials_of_other_spaces),
         cmocka_unit_test(test_trials_of_sweeps),
+        cmocka_unit_test(test_trials_of_sweeps_with_a_study),
         cmocka_unit_test(test_files_that_teach_nothing),
     };
     return cmocka_run_group_tests(tests, open_study_tests, close_study_tests);
