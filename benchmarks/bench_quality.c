@@ -28,6 +28,16 @@
 
 enum { GP_SEEDS = 11, GP_TRIALS = 60, QUICK_SEEDS = 3, QUICK_TRIALS = 30, PEER_SECONDS = 7 * 3600 };
 
+static troupe_searcher *make_tpe(void)
+{
+    return troupe_search_tpe();
+}
+
+static troupe_searcher *make_cmaes(void)
+{
+    return troupe_search_cmaes();
+}
+
 static troupe_searcher *make_nsga2(void)
 {
     return troupe_search_nsga2();
@@ -36,12 +46,14 @@ static troupe_searcher *make_nsga2(void)
 static const struct searcher {
     const char *name;
     troupe_searcher *(*make)(void);
+    double share;         // Of rows that is asked for; 0: none is.
     bool single, several; // The functions that it is tried on: of one objective, of two.
     bool few;             // Of one objective only those of `for_gp`.
-    double share;         // Of rows that is asked for.
     bool better;          // Rows count where the median is better, rather than where no worse.
 } searchers[] = {
     {"random", troupe_search_random, .single = true},
+    {"tpe", make_tpe, .single = true, .share = 0.75},
+    {"cmaes", make_cmaes, .single = true, .share = 0.75},
     {"nsga2", make_nsga2, .several = true, .share = 0.75},
 };
 enum { SEARCHERS = sizeof searchers / sizeof *searchers };
@@ -290,7 +302,7 @@ static void check_function(const tune_function *on)
 {
     for (uint64_t instance = 1; instance <= 5; instance++) {
         tune_instance *at = tune_open(on, instance);
-        double x[TUNE_DIMS_MAX], scores[2] = {0}, lowest = INFINITY;
+        double x[TUNE_DIMS_MAX] = {0}, scores[2] = {0}, lowest = INFINITY;
         if (at == NULL)
             bench_die("bench_quality: no memory");
         if (best_point(on, at, x)) {

@@ -5,9 +5,9 @@
 Searches a function of benchmarks/tune with the seeds 1 to <seeds>. Prints "peer <name>", then "value <value>" for each
 seed: the best score, or for two objectives the volume that all points dominate.
 
-    peer_optuna tune <folder> <seconds> ROW...
+    peer_optuna tune <folder> ROW...
 
-Prints "peer <name>", then "<row> <value>" for each of these rows of bench_tune.
+Prints "<row> <value>" for each of these rows of bench_tune: measure/tune.c does the same work.
 """
 
 import ctypes
@@ -15,12 +15,13 @@ import json
 import logging
 import math
 import os
+import random
 import sys
 import time
 import warnings
 
 import optuna
-from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.distributions import FloatDistribution
 
 warnings.filterwarnings("ignore")
 optuna.logging.set_verbosity(logging.ERROR)
@@ -120,8 +121,116 @@ def quality(sampler, name, trials, seeds):
         print(f"value {search(functions, sampler, name, int(trials), seed):.17g}", flush=True)
 
 
+# Samplers that keep what they know in trials that they have suggested are measured from the first trial on; the others
+# learn from random points that are added, which takes less time. How many trials count; None: the last tenth.
+COUNTED = {"random": None, "sobol": None, "cmaes": None, "nsga2": None, "tpe": 50, "gp": 3}
+SLOW = 5000  # With so many trials fewer of TPE's count, and one of the Gaussian process's with a tenth of them.
+RECORDS = 100
+REOPENED = 80000
+
+
+def space(dims):
+    return {f"x{i}": FloatDistribution(-5, 5) for i in range(dims)}
+
+
+def step(study, distributions, objectives=1):
+    trial = study.ask(distributions)
+    x = trial.params.values()
+    first = sum(a * a for a in x)
+    study.tell(trial, first if objectives == 1 else [first, sum((a - 1) * (a - 1) for a in x)])
+
+
+def add_points(study, distributions, count):
+    draw = random.Random(1)
+    trials = []
+    for _ in range(count):
+        x = {name: draw.uniform(-5, 5) for name in distributions}
+        trials.append(optuna.trial.create_trial(params=x, distributions=distributions,
+                                                value=sum(a * a for a in x.values())))
+    study.add_trials(trials)
+
+
+def suggestions(sampler, dims, trials):
+    """Microseconds from a question to the answer being known, with so many trials."""
+    objectives = 2 if sampler == "nsga2" else 1
+    study = optuna.create_study(directions=["minimize"] * objectives,
+                                sampler=SAMPLERS[sampler](1, objectives))
+    distributions = space(dims)
+    counted = COUNTED[sampler] or trials // 10
+    if COUNTED[sampler]:
+        if sampler == "gp" and trials * 10 >= SLOW:
+            counted = 1
+        if trials >= SLOW:
+            counted = 20
+        add_points(study, distributions, trials - counted)
+    else:
+        for _ in range(trials - counted):
+            step(study, distributions, objectives)
+    start = time.perf_counter()
+    for _ in range(counted):
+        step(study, distributions, objectives)
+    return (time.perf_counter() - start) * 1e6 / counted
+
+
+def journal(path):
+    return optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(path))
+
+
+def records(folder):
+    path = os.path.join(folder, "journal.log")
+    study = optuna.create_study(storage=journal(path),
+                                sampler=optuna.samplers.RandomSampler(seed=1))
+    start = time.perf_counter()
+    for _ in range(RECORDS):
+        step(study, space(5))
+    os.unlink(path)
+    return (time.perf_counter() - start) * 1e6 / RECORDS
+
+
+def reopening(folder):
+    """Milliseconds from a file with so many trials to one more. The file is made of copies of one trial's lines."""
+    path = os.path.join(folder, "reopen.log")
+    study = optuna.create_study(storage=journal(path), study_name="reopened",
+                                sampler=optuna.samplers.RandomSampler(seed=1))
+    head = open(path).read()
+    step(study, space(5))
+    lines = [json.loads(line) for line in open(path).read()[len(head):].splitlines()]
+    with open(path, "w") as file:
+        file.write(head)
+        for number in range(REOPENED):
+            for line in lines:
+                if "trial_id" in line:
+                    line["trial_id"] = number
+                file.write(json.dumps(line, separators=(",", ":")) + "\n")
+    start = time.perf_counter()
+    study = optuna.load_study(storage=journal(path), study_name="reopened",
+                              sampler=optuna.samplers.RandomSampler(seed=2))
+    step(study, space(5))
+    passed = time.perf_counter() - start
+    if len(study.trials) != REOPENED + 1:
+        sys.exit(f"peer_optuna: {len(study.trials)} trials in the journal")
+    os.unlink(path)
+    return passed * 1e3
+
+
+def tune(folder, *rows):
+    for row in rows:
+        if row.startswith("tune.suggest."):
+            sampler, dims, trials = row.split(".")[2:]
+            value = suggestions(sampler, int(dims), int(trials))
+        elif row.startswith("tune.record"):
+            value = records(folder)
+        elif row.startswith("tune.reopen"):
+            value = reopening(folder)
+        else:
+            sys.exit(f"peer_optuna: there is no row {row}")
+        print(f"{row} {value:.9g}", flush=True)
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "quality":
         quality(*sys.argv[2:])
+    elif sys.argv[1] == "tune":
+        tune(*sys.argv[2:])
     else:
         sys.exit(__doc__)

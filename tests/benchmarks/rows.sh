@@ -1,6 +1,6 @@
 #!/bin/sh
-# rows.sh BENCH_ACTORS BENCH_OBJECTS BENCH_CHANNEL BENCH_TENSOR BENCH_TRAIN [BENCH_SERVER]: they measure
-# the figures that they are asked for, and no others.
+# rows.sh BENCH_ACTORS BENCH_OBJECTS BENCH_CHANNEL BENCH_TENSOR BENCH_TRAIN BENCH_TUNE [BENCH_SERVER]: they
+# measure the figures that they are asked for, and no others.
 set -eu
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-rows-XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -42,11 +42,16 @@ expect 'train.first_report train.follow train.kill_to_report train.kill_to_repor
 expect 'train.commit' train.commit
 expect 'train.reports train.reports.slow_subscriber train.overhead' train.reports train.overhead
 expect 'train.checkpoint.1048576 train.checkpoint.104857600' train.checkpoint
-program=${6:-}
+program=$6
+expect 'tune.suggest.random.5.100 tune.record.memory tune.results.files tune.results tune.trials.memory' \
+    tune.suggest.random tune.record.memory tune.trials.memory tune.results
+program=${7:-}
 if [ -n "$program" ]; then
-    expect 'server.submit server.submit.rate server.first_report.cold server.first_report.warm' \
+    expect 'server.submit server.submit.memory server.submit.rate server.submit.rate.memory'" \
+server.first_report.cold server.first_report.cold.memory server.first_report.warm server.first_report.warm.memory" \
         server.submit server.first_report
-    expect 'server.jobs.cold server.jobs.warm server.follow' server.jobs server.follow
+    expect 'server.jobs.cold server.jobs.cold.memory server.jobs.warm server.jobs.warm.memory server.follow'" \
+server.follow.memory" server.jobs server.follow
     expect 'repository.push.1000000 repository.open.1000000' repository.push.1000000 repository.open.1000000
 fi
 exit $status
