@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <runtime/base/error.h>
+#include <server/web_importance.h>
 #include <server/web_json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -309,6 +310,8 @@ troupe_status web_show_sweep(web_call *call)
     TROUPE_TRY(status);
     web_begin(out, NULL, '{');
     write_sweep(out, call->parts[0], 0, sweep);
+    if (from == 0)
+        web_importance(out, sweep);
     web_begin(out, "trials", '[');
     size_t i = from;
     for (; i < sweep->count && i - from < most; i++)

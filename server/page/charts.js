@@ -474,7 +474,57 @@ export class Parallel extends Drawing {
     this.placeTip(this.width / 2, 60, [h('div', null, row.key), ...row.values.slice(0, 8).map(([name, value]) => h('div', null, name, h('b', null, value)))]);
   }
 }
-for (const kind of [Bars, Parallel])
+// Values by one parameter. data: {title, value, x: {low, high, at}, points: [{key, kind, x: 0..1, y, given, strong}], log}
+export class Scatter extends Drawing {
+  constructor() { super(170); }
+
+  update(data) {
+    this.data = data;
+    this.title.textContent = data.title;
+    this.value.textContent = data.value || '';
+    this.plot.setAttribute('aria-label', `${data.title}: ${data.points.length} trials. Arrow keys lead through them.`);
+    data.points.sort((a, b) => a.x - b.x);
+    this.places = data.points.map((_, i) => i);
+    this.redraw();
+  }
+
+  draw(width, height) {
+    const data = this.data, bottom = height - BOTTOM, right = width - RIGHT, to = data.log ? Math.log10 : (it) => it;
+    const all = data.points.map((it) => to(it.y)), low = Math.min(...all), span = Math.max(...all) - low || Math.abs(low) || 1;
+    const marks = data.log ? logTicks(low, low + span) : ticks(low, low + span, 5);
+    this.x = (part) => LEFT + part * (right - LEFT);
+    this.y = (value) => bottom - 6 - (to(value) - low) / span * (bottom - TOP - 12);
+    this.cursor = s('g', { class: 'cursor' });
+    const place = (at) => bottom - 6 - (at - low) / span * (bottom - TOP - 12);
+    const dots = (kind) => s('path', { class: `dots stroke ${kind}`, d: data.points.filter((it) => it.kind === kind).map((it) => `M${this.x(it.x).toFixed(1)},${this.y(it.y).toFixed(1)}h0`).join('') });
+    return s('svg', { width, height, viewBox: `0 0 ${width} ${height}`, 'aria-hidden': 'true' },
+      marks.map((at) => [s('line', { class: 'gridline', x1: LEFT, x2: right, y1: place(at), y2: place(at) }), s('text', { x: LEFT - 7, y: place(at) + 4, 'text-anchor': 'end' }, number(data.log ? 10 ** at : at, 3))]),
+      s('text', { x: LEFT, y: height - 6 }, data.low), s('text', { x: right, y: height - 6, 'text-anchor': 'end' }, data.high),
+      ['failed', 'worse', 'k0', 'good'].map(dots), this.cursor);
+  }
+
+  point() { /* By both coordinates: see pointed. */ }
+
+  pointed(event) {
+    if (!this.x) return;
+    const box = this.plot.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top;
+    let best = -1, least = 40 * 40;
+    this.data.points.forEach((it, i) => {
+      const away = (this.x(it.x) - px) ** 2 + (this.y(it.y) - py) ** 2;
+      if (away < least) { least = away; best = i; }
+    });
+    if (best < 0) this.leave(); else this.show(best);
+  }
+
+  show(i) {
+    const it = this.data.points[i];
+    if (!it) return;
+    this.at = i;
+    this.cursor.replaceChildren(s('circle', { class: `fill ${it.kind}`, cx: this.x(it.x), cy: this.y(it.y), r: 4.5 }));
+    this.placeTip(this.x(it.x), this.y(it.y), [h('div', null, it.key), ...it.values.map(([name, value]) => h('div', null, name, h('b', null, value)))]);
+  }
+}
+for (const kind of [Bars, Parallel, Scatter])
   kind.prototype.listen = function () {
     this.plot.addEventListener('pointermove', (event) => this.pointed(event));
     if (this.focused) {

@@ -1,9 +1,9 @@
 // sweeps.js: sweeps, and one: its trials as a table, as curves, and across what they were given.
 import { h, get, badge, number, ago, duration, table, choice, empty, facts, part, plain, plural, part_of, numberOf } from '/dom.js';
-import { Lines, Parallel } from '/charts.js';
+import { Lines, Parallel, Scatter } from '/charts.js';
 import { flat } from '/job.js';
 
-const LINES_MAX = 120;
+const LINES_MAX = 120, SLICES_MAX = 6;
 
 export class SweepsView {
   title() { return 'Sweeps'; }
@@ -56,6 +56,7 @@ export class SweepView {
     this.by = 'best';
     this.down = null;
     this.charts = { curves: new Lines(280), parallel: new Parallel().listen() };
+    for (let i = 0; i < SLICES_MAX; i++) this.charts[`slice${i}`] = new Scatter().listen();
   }
 
   title() { return this.id; }
@@ -96,7 +97,9 @@ export class SweepView {
       })),
     });
     const configs = trials.map((it) => flat(it.config)), names = [...new Set(configs.flatMap(Object.keys))];
-    const varied = names.filter((name) => new Set(configs.map((it) => plain(it[name]))).size > 1).slice(0, 8);
+    const share = new Map((sweep.importance || []).map((it) => [it.name, it.share]));
+    const varied = names.filter((name) => new Set(configs.map((it) => plain(it[name]))).size > 1)
+      .sort((a, b) => (share.get(b) ?? 0) - (share.get(a) ?? 0)).slice(0, 8);
     const rows = trials.map((it, i) => ({ it, config: configs[i] })).filter(({ it }) => it.best !== undefined);
     const axes = [...varied.map((name) => axisOf(name, rows.map(({ config }) => config[name]))), axisOf(sweep.metric || 'metric', rows.map(({ it }) => numberOf(it.best)))];
     this.charts.parallel.update({
@@ -104,6 +107,8 @@ export class SweepView {
       rows: rows.map(({ it, config }, i) => ({ key: it.name, kind: kindOf(it), strong: place.get(it.name) === 0, at: axes.map((axis) => axis.at[i]), values: [...varied.map((name) => [name, plain(config[name] ?? '')]), [sweep.metric, number(it.best, 5)]] }))
         .sort((a, b) => (place.get(b.key) ?? 1e9) - (place.get(a.key) ?? 1e9)),
     });
+    const slices = rows.length > 1 ? varied.slice(0, SLICES_MAX) : [];
+    slices.forEach((name, i) => this.slice(`slice${i}`, name, rows, axes[i], sweep.metric || 'metric', kindOf));
     const slot = (name) => h('div', { 'data-key': name, 'data-own': name, 'data-slot': name });
     return [
       h('div', { class: 'top' }, h('div', { class: 'grow' }, h('p', { class: 'kicker' }, h('a', { href: '#/sweeps' }, 'Sweeps')), h('h1', null, sweep.name)),
@@ -112,8 +117,23 @@ export class SweepView {
         ['Best', sweep.best === undefined ? '\u2013' : number(sweep.best_value, 5), sweep.metric], ['Goal', sweep.goal || '\u2013'], ['Scheduler', sweep.scheduler || 'none'], ['Seed', sweep.seed]]),
       part('Curves', h('ul', { class: 'legend' }, [['good', 'best'], ['k0', 'best quarter'], ['worse', 'others'], ...(sweep.failed > 0 ? [['failed', 'failed']] : [])].map(([kind, text]) =>
         h('li', null, h('span', { class: `swatch ${kind}` }), text))), slot('curves')), rows.length > 1 && varied.length > 0 ? h('section', { class: 'part', 'aria-label': 'Across what they were given' }, slot('parallel')) : '',
+      share.size > 0 ? part('Which parameters mattered', h('span', { class: 'soft small' }, 'for being among the best tenth (PED-ANOVA), as shares of 1'),
+        table('Which parameters mattered', [{ title: 'Parameter' }, { title: 'Share' }, { title: '', kind: 'n' }], [...share].slice(0, 12).map(([name, value]) => ({
+          key: name, cells: [h('span', { class: 'name' }, name), h('div', { class: 'progress' }, h('progress', { class: 'share', max: '1', value: String(value), 'aria-label': `Share of ${name}` })), number(value, 3)],
+        })))) : '',
+      slices.length > 0 ? part('Each parameter by itself', '', h('div', { class: 'slices' }, slices.map((_, i) => slot(`slice${i}`)))) : '',
       this.renderTable(trials, configs, varied, place, maximize),
     ];
+  }
+
+  slice(chart, name, rows, axis, metric, kindOf) {
+    const log = this.scale === 'log' && rows.every(({ it }) => numberOf(it.best) > 0);
+    this.charts[chart].update({
+      title: name, value: metric, low: axis.low, high: axis.high, log,
+      points: rows.map(({ it, config }, i) => ({
+        key: it.name, kind: kindOf(it), x: axis.at[i], y: numberOf(it.best), values: [[name, plain(config[name] ?? '')], [metric, number(it.best, 5)]],
+      })).filter((it) => Number.isFinite(it.x) && Number.isFinite(it.y)),
+    });
   }
 
   renderTable(trials, configs, varied, place, maximize) {

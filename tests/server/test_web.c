@@ -481,6 +481,12 @@ static void test_runs_and_sweeps(void **state)
     expect_number(&got, "sweeps/0/failed", 1);
     expect_number(&got, "sweeps/0/running", 2);
     done(&got);
+    got = get("/api/v1/sweeps/digits_sweep?limit=1");
+    expect_text(&got, "importance/0/name", "fitting.batch"); // As it is made up.
+    expect_text(&got, "importance/3/name", "activation");
+    assert_true(number_at(&got, "importance/0/share") > 0.5);
+    assert_true(number_at(&got, "importance/3/share") > 0);
+    done(&got);
     got = get("/api/v1/sweeps/digits_sweep?limit=5&from=10");
     assert_int_equal(length_of(&got, "trials"), 5);
     expect_text(&got, "trials/1/state", "ERROR");
