@@ -229,11 +229,12 @@
     place.addEventListener('blur', hide);
     place.addEventListener('keydown', (event) => {
       const count = now ? now.points.length : 0;
-      const by = { ArrowLeft: -1, ArrowRight: 1, Home: -count, End: count }[event.key];
+      const from = shown < 0 ? { ArrowLeft: count, ArrowRight: -1 }[event.key] : shown;
+      const to = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: count - 1 }[event.key];
       if (event.key === 'Escape') hide();
-      if (!by || count === 0) return;
+      if (to === undefined || count === 0) return;
       event.preventDefault();
-      show(Math.max(0, Math.min(count - 1, shown < 0 ? (by > 0 ? 0 : count - 1) : shown + by)));
+      show(Math.max(0, Math.min(count - 1, to)));
     });
     redraws.push(draw);
     new ResizeObserver(() => { if (Math.abs(place.clientWidth - width) > 40) draw(); })
