@@ -32,34 +32,57 @@ static troupe_status name_row(troupe_status status, size_t index, const troupe_p
                : trp_error_prefix("space[%zu] (%.*s)", index, TRP_SPACE_NAME_MAX, param->name);
 }
 
-static troupe_status add_rows(troupe_space *space, const troupe_param *rows, size_t count)
+// A condition, and which row of the caller's it is.
+typedef struct condition {
+    size_t index;
+    troupe_param param;
+} condition;
+
+// Adds the rows, and puts the conditions among them aside.
+static troupe_status add_rows(troupe_space *space, const troupe_param *rows, size_t count,
+                              condition *conditions, size_t *condition_count)
 {
     for (size_t i = 0; i < count; i++) {
         troupe_param param;
         TROUPE_TRY(take(rows, i, &param));
-        if (param.draw != TROUPE_DRAW_CONDITION)
+        if (param.draw == TROUPE_DRAW_CONDITION)
+            conditions[(*condition_count)++] = (condition){i, param};
+        else
             TROUPE_TRY(name_row(trp_space_add(space, &param), i, &param));
     }
     return TROUPE_OK;
 }
 
-// Adds conditions in the order of the rows that they are on: one may hang on another.
-static troupe_status add_conditions(troupe_space *space, const troupe_param *rows, size_t count)
+// In the order of the rows that they are on: one may hang on another. Those on no row, which are
+// refused, come last.
+static troupe_status add_conditions(troupe_space *space, const condition *conditions, size_t count)
 {
     for (size_t row = 0; row <= space->count; row++) {
         const trp_space_row *on = row < space->count ? &space->rows[row] : NULL;
         for (size_t i = 0; i < count; i++) {
-            troupe_param param;
-            TROUPE_TRY(take(rows, i, &param));
-            if (param.draw != TROUPE_DRAW_CONDITION)
-                continue;
-            bool here = on != NULL && param.offset == on->offset &&
-                        trp_space_is_option(&param) == on->option;
-            if (here || (on == NULL && !trp_space_has_row(space, &param)))
-                TROUPE_TRY(name_row(trp_space_add_condition(space, &param), i, &param));
+            const troupe_param *param = &conditions[i].param;
+            bool here =
+                on != NULL ? param->offset == on->offset && trp_space_is_option(param) == on->option
+                           : !trp_space_has_row(space, param);
+            if (here)
+                TROUPE_TRY(
+                    name_row(trp_space_add_condition(space, param), conditions[i].index, param));
         }
     }
     return TROUPE_OK;
+}
+
+static troupe_status add_all(troupe_space *space, const troupe_param *rows, size_t count)
+{
+    size_t condition_count = 0;
+    condition *conditions = (condition *)trp_alloc((count + 1) * sizeof *conditions);
+    if (conditions == NULL)
+        return trp_space_no_memory();
+    troupe_status status = add_rows(space, rows, count, conditions, &condition_count);
+    if (status == TROUPE_OK)
+        status = add_conditions(space, conditions, condition_count);
+    trp_free(conditions);
+    return status == TROUPE_OK ? trp_space_count_grid(space) : status;
 }
 
 static troupe_status copy_base(troupe_space *space, const void *base)
@@ -95,11 +118,7 @@ troupe_status troupe_space_open_as(const troupe_type *config, const troupe_param
         return trp_space_no_memory();
     troupe_status status = base != NULL ? copy_base(made, base) : TROUPE_OK;
     if (status == TROUPE_OK)
-        status = add_rows(made, rows, count);
-    if (status == TROUPE_OK)
-        status = add_conditions(made, rows, count);
-    if (status == TROUPE_OK)
-        status = trp_space_count_grid(made);
+        status = add_all(made, rows, count);
     if (status != TROUPE_OK)
         troupe_space_free(&made);
     *space = made;
