@@ -17,7 +17,8 @@
 
 struct trp_tune_record {
     int fd;
-    char *path, *folder;
+    int folder; // Descriptor of the file's folder, until the file's name lasts; -1: none.
+    char *path;
     // Whether something behind `keep` bytes is to be cut off before anything is added. Of the
     // thread that adds, as all above `lock`.
     bool to_cut;
@@ -122,22 +123,29 @@ static void release(trp_tune_record *record)
 {
     if (record->fd >= 0)
         close(record->fd);
+    if (record->folder >= 0)
+        close(record->folder);
     pthread_cond_destroy(&record->changed);
     pthread_mutex_destroy(&record->lock);
     trp_buffer_free(&record->waiting);
     trp_free(record->path);
-    trp_free(record->folder);
     trp_free(record);
 }
 
-// The folder of a file.
-static char *folder_of(const char *path)
+// Opens the folder of the file, whose path may mean another one later. One that cannot be opened
+// has names that last as they may.
+static bool open_folder(trp_tune_record *record)
 {
-    char *folder = trp_strdup(strchr(path, '/') != NULL ? path : ".");
-    char *slash = folder != NULL ? strrchr(folder, '/') : NULL;
+    char *folder = trp_strdup(strchr(record->path, '/') != NULL ? record->path : ".");
+    if (folder == NULL)
+        return false;
+    char *slash = strrchr(folder, '/');
     if (slash != NULL)
         slash[slash == folder] = '\0';
-    return folder;
+    record->folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    record->named = record->folder < 0;
+    trp_free(folder);
+    return true;
 }
 
 troupe_status trp_tune_record_open(const char *path, troupe_open how, trp_buffer *lines,
@@ -145,19 +153,20 @@ troupe_status trp_tune_record_open(const char *path, troupe_open how, trp_buffer
 {
     *lines = (trp_buffer){0};
     trp_tune_record *made = trp_alloc(sizeof *made);
-    char *copy = trp_strdup(path), *folder = folder_of(path);
-    if (made == NULL || copy == NULL || folder == NULL) {
+    char *copy = trp_strdup(path);
+    if (made == NULL || copy == NULL) {
         trp_free(made);
         trp_free(copy);
-        trp_free(folder);
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a record in %s", path);
     }
     made->fd = -1;
     made->path = copy;
-    made->folder = folder;
+    made->folder = -1;
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
-    troupe_status status = open_alone(made, how);
+    troupe_status status =
+        open_folder(made) ? open_alone(made, how)
+                          : troupe_fail(TROUPE_NO_MEMORY, "no memory for a record in %s", path);
     if (status == TROUPE_OK)
         status = read_lines(made, lines);
     if (status == TROUPE_OK)
@@ -287,16 +296,6 @@ void trp_tune_record_add(trp_tune_record *record, trp_buffer *line)
 
 // ---- syncing
 
-// Has the file's name in its folder last.
-static int sync_folder(const char *folder)
-{
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int error = fd < 0 || fsync(fd) != 0 ? errno : 0;
-    if (fd >= 0)
-        close(fd);
-    return error;
-}
-
 // Has the file's bytes so far last, for all who wait. With the lock, which it leaves meanwhile.
 static void sync_now(trp_tune_record *record)
 {
@@ -307,12 +306,15 @@ static void sync_now(trp_tune_record *record)
     TRP_FAULT("record sync");
     int error = fdatasync(record->fd) != 0 ? errno : 0;
     if (error == 0 && !named)
-        error = sync_folder(record->folder);
+        error = fsync(record->folder) != 0 && errno != EINVAL ? errno : 0; // Not everywhere.
     pthread_mutex_lock(&record->lock);
     record->syncing = false;
     if (error == 0) {
         record->lasts = until;
         record->named = true;
+        if (!named)
+            close(record->folder);
+        record->folder = -1;
     } else {
         record->sync_errno = error;
         warn(record, error);

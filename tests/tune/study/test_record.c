@@ -188,6 +188,34 @@ static void test_what_is_refused(void **state)
     path = kept;
 }
 
+// A path means what it meant when the record was opened.
+static void test_a_program_may_go_elsewhere(void **state)
+{
+    (void)state;
+    trp_buffer lines;
+    trp_tune_record *record = NULL;
+    unlink(path);
+    char *here = getcwd(NULL, 0);
+    assert_non_null(here);
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(mkdir("within", 0700), 0);
+    int descriptors = support_count_descriptors();
+    ok(trp_tune_record_open("within/record.jsonl", TROUPE_OPEN_NEW, &lines, &record));
+    assert_int_equal(chdir(here), 0);
+    free(here);
+    add(record, 0);
+    ok(trp_tune_record_sync(record, true));
+    add(record, 1);
+    ok(trp_tune_record_sync(record, true));
+    trp_tune_record_close(&record);
+    assert_int_equal(support_count_descriptors(), descriptors);
+    char *within = support_path(folder, "within");
+    char text[256];
+    text[text_of(2, text)] = '\0';
+    support_assert_file(within, "record.jsonl", text);
+    free(within);
+}
+
 static void test_one_process_has_it(void **state)
 {
     (void)state;
@@ -466,6 +494,7 @@ int main(void)
         cmocka_unit_test(test_a_torn_last_line_is_cut_off_by_the_next),
         cmocka_unit_test(test_a_torn_first_line_is_no_record),
         cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_a_program_may_go_elsewhere),
         cmocka_unit_test(test_one_process_has_it),
         cmocka_unit_test(test_what_was_opened_in_vain),
         cmocka_unit_test(test_a_beginning_can_be_cut),

@@ -190,6 +190,16 @@ static troupe_searcher *cmaes(void)
     return troupe_search_cmaes(.population = 6);
 }
 
+static troupe_searcher *tpe(void)
+{
+    return troupe_search_tpe(.startup = 5);
+}
+
+static troupe_searcher *tpe_of_budgets(void)
+{
+    return troupe_search_tpe(.startup = 5, .budgets = true);
+}
+
 static troupe_searcher *nsga2(void)
 {
     return troupe_search_nsga2(.population = 8);
@@ -198,8 +208,8 @@ static troupe_searcher *nsga2(void)
 static void test_a_study_goes_on_as_if_it_had_never_ended(void **state)
 {
     (void)state;
-    troupe_searcher *(*const searchers[])(void) = {troupe_search_random, troupe_search_sobol, cmaes,
-                                                   nsga2};
+    troupe_searcher *(*const searchers[])(void) = {
+        troupe_search_random, troupe_search_sobol, cmaes, nsga2, tpe, tpe_of_budgets};
     for (size_t i = 0; i < sizeof searchers / sizeof *searchers; i++) {
         troupe_study *whole, *parts = NULL;
         unlink(path);

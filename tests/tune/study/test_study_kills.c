@@ -38,7 +38,7 @@ static troupe_study *opened(const char *file, way by)
         space, &study, .seed = 11, .trials = TRIALS, .file = file,
         .searcher = by == DRAWS      ? troupe_search_random()
                     : by == SEQUENCE ? troupe_search_sobol()
-                                     : troupe_search_cmaes(.population = 8),
+                                     : troupe_search_tpe(.startup = 8),
         .scheduler = by == SEQUENCE ? NULL : troupe_asha(.grace = 1, .reduction = 2, .limit = 8),
         .open = file != NULL ? TROUPE_OPEN_RESUME_OR_NEW : TROUPE_OPEN_NEW));
     return study;
