@@ -856,6 +856,10 @@ static void test_sweeps(void **state)
     troupe_searcher_free(&cmaes);
     troupe_searcher *tpe = troupe_search_tpe_with(NULL);
     note("troupe_search_tpe_with");
+    troupe_searcher *repeat = troupe_search_repeat(NULL, 2);
+    note("troupe_search_repeat");
+    expect("troupe_search_repeat", repeat->refusal, "inner");
+    troupe_searcher_free(&repeat);
     troupe_searcher_free(&tpe);
     troupe_scheduler_free(&scheduler);
     assert_int_equal(faults, 0);
@@ -909,7 +913,7 @@ static const char *const plain_ones[] = {
     "troupe_version",          "troupe_actor_restarts",
     "troupe_service_stop",     "troupe_stored_serves_",
     "troupe_search_grid",      "troupe_search_random",
-    "troupe_search_sobol",
+    "troupe_search_sobol",     "troupe_search_auto",
 };
 
 // Each function of the library's list has been called above, or takes no pointer. (Those of the
