@@ -74,8 +74,8 @@ static shape shape_of(const troupe_problem *problem)
 static troupe_searcher *choose(auto_searcher *self, const troupe_problem *problem)
 {
     shape is = shape_of(problem);
-    if (is.grid)
-        return troupe_search_grid(0);
+    if (is.grid) // Whose coordinates the study sets.
+        return troupe_search_random();
     if (problem->objectives > 1 && is.trials >= FRONT_TRIALS)
         return troupe_search_nsga2(.population = 0);
     if (problem->objectives > 1)
@@ -142,6 +142,8 @@ static void note_end(auto_searcher *self, const troupe_observation *seen)
     if (at-- == 0)
         return;
     self->points[at].running = false;
+    size_t width = self->problem->dim_count; // One that cloned another has another point now.
+    memcpy(self->x + at * width, seen->x, width * sizeof *self->x);
     double score = seen->scores[0];
     bool better = seen->violation != self->violation ? seen->violation < self->violation
                                                      : score < self->best_score;

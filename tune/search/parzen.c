@@ -7,7 +7,7 @@
 #include <string.h>
 
 // A dimension of more values is one of a continuum: each kernel is many cells wide.
-enum { CELLS_MAX = 1000 };
+enum { CELLS_MAX = 256 };
 // Kernels are worked on in blocks, which the first-level cache holds.
 enum { BLOCK = 128, LANES = 2 };
 typedef double lanes __attribute__((vector_size(LANES * sizeof(double)), aligned(8)));
@@ -46,12 +46,15 @@ troupe_status trp_axis_reserve(trp_axis *axis)
     return TROUPE_OK;
 }
 
+double trp_axis_coordinate(const trp_axis *axis, double x)
+{
+    return axis->kind == TRP_AXIS_CHOICE || isnan(x) ? x : trp_dim_unit(axis->dim, x);
+}
+
 void trp_axis_add(trp_axis *axis, double x)
 {
     size_t point = axis->count++;
-    double at = x;
-    if (axis->kind != TRP_AXIS_CHOICE && !isnan(x))
-        at = trp_dim_unit(axis->dim, x);
+    double at = trp_axis_coordinate(axis, x);
     axis->at[point] = at;
     axis->width[point] = -1; // Not worked out.
     axis->constant[point] = 0;

@@ -26,6 +26,8 @@ typedef struct trp_axis {
 } trp_axis;
 
 void trp_axis_open(trp_axis *axis, const troupe_dim *dim);
+// A coordinate in the dimension's own unit as it is kept; NaN stays NaN.
+double trp_axis_coordinate(const trp_axis *axis, double x);
 // Makes room for one more point.
 troupe_status trp_axis_reserve(trp_axis *axis);
 // Adds the next point's coordinate, in the dimension's own unit; there must be room.

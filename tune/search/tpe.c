@@ -147,12 +147,23 @@ static troupe_status tpe_report(troupe_searcher *searcher, int number, int repor
     return trp_tpe_report_add(trial, report, score);
 }
 
+// Whether a trial's point is not the one that it was given: it cloned another.
+static bool has_moved(const tpe *self, int row, const double *x)
+{
+    for (size_t i = 0; i < self->problem->dim_count; i++) {
+        double known = self->axes[i].at[row], now = trp_axis_coordinate(&self->axes[i], x[i]);
+        if (!(known == now || (isnan(known) && isnan(now))))
+            return true;
+    }
+    return false;
+}
+
 static troupe_status tpe_observe(troupe_searcher *searcher, const troupe_observation *seen)
 {
     tpe *self = (tpe *)searcher;
     size_t objectives = self->problem->objectives;
     int row = trp_tpe_find(&self->trials, seen->number);
-    if (row < 0) {
+    if (row < 0 || has_moved(self, row, seen->x)) {
         TROUPE_TRY(tpe_given(searcher, seen->number, seen->x));
         row = trp_tpe_find(&self->trials, seen->number);
     }

@@ -34,7 +34,7 @@ static void expect(const troupe_dim *dims, size_t count, size_t objectives, int 
 static void test_the_choice(void **state)
 {
     (void)state;
-    expect(grids, 2, 1, 100, "auto: grid");
+    expect(grids, 2, 1, 100, "auto: random");
     expect(numbers, DIMS, 1, 100, "auto: TPE (startup 0), then CMA-ES");
     expect(numbers, DIMS, 1, 0, "auto: TPE (startup 0), then CMA-ES");
     expect(numbers, DIMS, 1, 20, "auto: TPE (startup 0)"); // Too few to evolve.

@@ -268,6 +268,28 @@ static void test_several_objectives(void **state)
     }
 }
 
+// A trial that cloned another is learned from where it ended.
+static void test_points_may_change_until_they_are_observed(void **state)
+{
+    (void)state;
+    const troupe_dim unit[] = {REAL(0, 1)};
+    troupe_problem problem = PROBLEM(unit);
+    troupe_searcher *moved = points_begun(troupe_search_tpe(.startup = 0), &problem),
+                    *plain = points_begun(troupe_search_tpe(.startup = 0), &problem);
+    for (int i = 0; i < 20; i++) {
+        double x = (i + 0.5) / 20, before = i == 3 ? 0.9 : x, a, b;
+        points_given(moved, i, &before);
+        points_given(plain, i, &x);
+        points_observe(moved, i, &x, fabs(x - 0.2));
+        points_observe(plain, i, &x, fabs(x - 0.2));
+        assert_int_equal(moved->suggest(moved, 100 + i, &a), TROUPE_OK);
+        assert_int_equal(plain->suggest(plain, 100 + i, &b), TROUPE_OK);
+        assert_true(a == b);
+    }
+    troupe_searcher_free(&moved);
+    troupe_searcher_free(&plain);
+}
+
 static void test_options_out_of_range_are_refused(void **state)
 {
     (void)state;
@@ -359,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_together_sees_what_alone_does_not),
         cmocka_unit_test(test_points_that_may_not_be_tried),
         cmocka_unit_test(test_several_objectives),
+        cmocka_unit_test(test_points_may_change_until_they_are_observed),
         cmocka_unit_test(test_options_out_of_range_are_refused),
         cmocka_unit_test(test_a_space_without_dimensions),
         cmocka_unit_test(test_memory_may_be_short),
