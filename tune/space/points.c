@@ -196,12 +196,17 @@ static troupe_status read_coordinate(const troupe_space *space, const trp_space_
     return TROUPE_OK;
 }
 
-// The row that a member names; NULL: none has.
-static const trp_space_row *member_row(const troupe_space *space, trp_json name)
+// The row that a member names, looked for from *next on, where it is if the members have the rows'
+// order; NULL: none has.
+static const trp_space_row *member_row(const troupe_space *space, trp_json name, size_t *next)
 {
-    for (size_t i = 0; i < space->count; i++)
-        if (trp_json_equals(name, space->rows[i].name))
-            return &space->rows[i];
+    for (size_t i = 0; i < space->count; i++) {
+        size_t at = (*next + i) % space->count;
+        if (!trp_json_equals(name, space->rows[at].name))
+            continue;
+        *next = at + 1;
+        return &space->rows[at];
+    }
     return NULL;
 }
 
@@ -220,12 +225,13 @@ troupe_status trp_space_read_point(const troupe_space *space, trp_json object, b
                                    double *x)
 {
     trp_json at = {0}, name, value;
+    size_t next = 0;
     if (!trp_json_is_object(object))
         return troupe_fail(TROUPE_INVALID, "a point is an object of JSON, as {\"rate\": 0.1}");
     for (size_t i = 0; i < space->dim_count; i++)
         x[i] = (double)NAN;
     while (trp_json_next_member(object, &at, &name, &value)) {
-        const trp_space_row *row = member_row(space, name);
+        const trp_space_row *row = member_row(space, name, &next);
         if (row == NULL && !lenient)
             return troupe_fail(TROUPE_INVALID, "the space has no row %.*s",
                                name.size < 64 ? (int)name.size : 64, name.at);

@@ -22,7 +22,8 @@ trp_json trp_space_keep(troupe_space *space, trp_buffer *bytes)
     trp_json kept = {0};
     char *room = bytes->failed ? NULL : (char *)trp_arena_alloc(&space->arena, bytes->size + 1);
     if (room != NULL) {
-        memcpy(room, bytes->data, bytes->size);
+        if (bytes->size > 0)
+            memcpy(room, bytes->data, bytes->size);
         kept = (trp_json){room, bytes->size};
     }
     trp_buffer_free(bytes);
