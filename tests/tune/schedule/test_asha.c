@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <support.h>
+#include <tune/schedule/ranking.h>
 #include <tune/schedule/scheduler.h>
 #include <tune/space/random.h>
 
@@ -211,6 +212,34 @@ static void test_fifo_stops_no_trial(void **state)
     assert_int_equal(decide(trp_fifo(), 0, 1, 1), TROUPE_ACT_GO_ON);
 }
 
+// What a decision looks at grows with the logarithm of the trials that have come to the rung.
+static double entries_a_decision(troupe_scheduler *asha, int trials)
+{
+    trp_random random;
+    trp_random_seed(&random, 3, 0);
+    uint64_t before = 0;
+    for (int i = 0; i < trials; i++) {
+        if (i == trials - 100)
+            before = trp_ranking_steps;
+        decide(asha, i, 1, trp_random_unit(&random));
+    }
+    troupe_scheduler_free(&asha);
+    return (double)(trp_ranking_steps - before) / 100;
+}
+
+static void test_a_decision_looks_at_few_trials(void **state)
+{
+    (void)state;
+    double few = entries_a_decision(troupe_asha(.reduction = 3), 200);
+    double many = entries_a_decision(troupe_asha(.reduction = 3), 20000);
+    double promoting = entries_a_decision(troupe_asha(.reduction = 3, .promote = true), 20000);
+    double as_ray = entries_a_decision(troupe_asha(.reduction = 3, .as_ray = true), 20000);
+    print_message("entries a decision: %.0f of 200, %.0f of 20,000; promoting %.0f, as Ray %.0f\n",
+                  few, many, promoting, as_ray);
+    assert_true(many > 2 && many < 4 * few && many < 200);
+    assert_true(promoting < 300 && as_ray < 300);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -221,6 +250,7 @@ int main(void)
         cmocka_unit_test(test_options_out_of_range_are_refused),
         cmocka_unit_test(test_short_memory_is_told),
         cmocka_unit_test(test_fifo_stops_no_trial),
+        cmocka_unit_test(test_a_decision_looks_at_few_trials),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
