@@ -66,7 +66,7 @@ struct troupe_scheduler {
     // never said where no trial runs. TROUPE_END: no new one any more. `fresh`: a new one may be
     // had; false: none comes any more, so what waits for new ones is decided without them. Only
     // where it names a trial it changes what the scheduler knows: a sweep that goes on repeats just
-    // these calls.
+    // these calls, with the same `fresh`.
     troupe_status (*next)(troupe_scheduler *self, bool fresh, int *trial, troupe_verdict *verdict);
     void (*destroy)(troupe_scheduler *self); // Frees it.
     troupe_status refusal; // Not TROUPE_OK: its options are wrong; who is given it fails so.
@@ -87,9 +87,13 @@ typedef struct troupe_asha_options {
     // Trials pause at a rung, and the best of those that wait there are promoted as others arrive
     // (algorithm 2 of the paper), rather than stopped for good.
     bool promote;
-    int brackets; // Of which each new trial is given one, with grace * reduction^s; default 1.
+    // Each new trial is given one of so many brackets s = 0, 1 .., whose first rung is at grace *
+    // reduction^s: in turns, as many of each as HyperBand's bracket with as many rungs begins with;
+    // default 1.
+    int brackets;
     // Decides as Ray's ASHAScheduler does on the same reports: a trial stops if it is strictly
     // worse than the quantile 1 - 1/reduction (with linear interpolation) of those before it.
+    // Brackets are drawn by the softmax of their rungs.
     bool as_ray;
 } troupe_asha_options;
 // Asynchronous successive halving (Li et al., "A System for Massively Parallel Hyperparameter
@@ -135,15 +139,19 @@ typedef struct troupe_pbt_options {
     int burn_in;  // Reports before the first; default 0.
     double
         quantile; // The share at the bottom that clones one of the share at the top; default 0.25.
-    double resample;    // The chance of a coordinate to be drawn anew; default 0.25.
-    double up, down;    // Else it is multiplied by one of these; default 1.2 and 0.8.
-    int limit;          // Reports after which a trial is ended; default: none.
-    bool synchronous;   // All trials wait for each other at each interval.
-    const char *log;    // A file where each clone is put down as a line of JSON; default: none.
+    double resample;  // The chance of a coordinate to be drawn anew; default 0.25.
+    double up, down;  // Else it is multiplied by one of these; default 1.2 and 0.8.
+    int limit;        // Reports after which a trial is ended; default: none.
+    bool synchronous; // All trials wait for each other at each interval.
+    // A file where each trial's first point and each clone are put down as lines of JSON; default:
+    // none. It is made anew; a sweep that goes on writes the same again.
+    const char *log;
     const char *mutate; // Names of the dimensions that change, by commas; default: all.
     int unused_;
 } troupe_pbt_options;
-// Population based training (Jaderberg et al., arXiv 1711.09846).
+// Population based training (Jaderberg et al., arXiv 1711.09846). Whole and stepped coordinates
+// move by at least a step, ordered choices to a neighbour; other choices change only where they are
+// drawn anew. Where there are more trials than room, they take turns, and pause at each interval.
 TROUPE_EXPERIMENTAL troupe_scheduler *troupe_pbt_with(const troupe_pbt_options *how);
 #define troupe_pbt(...)                                                                            \
     troupe_pbt_with(&(troupe_pbt_options){.size = sizeof(troupe_pbt_options), __VA_ARGS__})
@@ -157,8 +165,9 @@ typedef struct troupe_resize_options {
     int max_ranks; // Of one trial; default: no limit.
     int unused_;
 } troupe_resize_options;
-// Shares `cpus` ranks evenly among the trials that run, as they report, beside another scheduler
-// (NULL: first in, first out), which is consumed.
+// Shares `cpus` ranks evenly among the trials that run, are paused or are still to come, as they
+// report, beside another scheduler (NULL: first in, first out), which is consumed. No trial gets
+// fewer than trials begin with.
 TROUPE_EXPERIMENTAL troupe_scheduler *troupe_resizing_with(troupe_scheduler *inner,
                                                            const troupe_resize_options *how);
 #define troupe_resizing(inner, ...) TROUPE_RESIZING_(inner, __VA_ARGS__, .unused_ = 0)
@@ -170,8 +179,8 @@ typedef struct troupe_stop_when {
     size_t size;
     int reports;      // A trial ends after so many reports; 0: not for that.
     double elapsed_s; // Or after so long.
-    // Or where its score has not been better than the best before by more than `margin` (0: at all)
-    // in so many reports; 0: not for that.
+    // Or where in so many reports its score has not been better by more than `margin` (0: at all)
+    // than the last that was; 0: not for that.
     int patience;
     double margin;
     // Or where the standard deviation of its last `plateau` scores is below `deviation`.

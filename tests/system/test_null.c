@@ -823,6 +823,27 @@ static void test_studies(void **state)
     assert_int_equal(faults, 0);
 }
 
+// Schedulers are never NULL; whoever is given one that is refused says why.
+static void made(const char *name, troupe_scheduler *scheduler, troupe_status refusal)
+{
+    note(name);
+    assert_non_null(scheduler);
+    assert_int_equal(scheduler->refusal, refusal);
+    troupe_scheduler_free(&scheduler);
+}
+
+static void test_schedulers(void **state)
+{
+    (void)state;
+    made("troupe_asha_with", troupe_asha_with(NULL), TROUPE_OK); // All defaults.
+    made("troupe_hyperband_with", troupe_hyperband_with(NULL), TROUPE_OK);
+    made("troupe_median_with", troupe_median_with(NULL), TROUPE_OK);
+    made("troupe_pbt_with", troupe_pbt_with(NULL), TROUPE_OK);
+    made("troupe_pbt_replay", troupe_pbt_replay(NULL, 0), TROUPE_INVALID);
+    made("troupe_resizing_with", troupe_resizing_with(NULL, NULL), TROUPE_INVALID); // No cpus.
+    made("troupe_stopping", troupe_stopping(NULL, NULL), TROUPE_INVALID);           // No condition.
+}
+
 static void test_sweeps(void **state)
 {
     (void)state;
@@ -844,8 +865,6 @@ static void test_sweeps(void **state)
     HARMLESS(troupe_sweep_best_json, (NULL));
     HARMLESS(troupe_sweep_elapsed_s, (NULL));
     HARMLESS(troupe_sweep_print, (NULL, stderr));
-    troupe_scheduler *scheduler = troupe_asha_with(NULL);
-    note("troupe_asha_with");
     HARMLESS(troupe_scheduler_free, (NULL));
     HARMLESS(troupe_searcher_free, (NULL));
     troupe_searcher *searcher = troupe_search_nsga2_with(NULL);
@@ -861,7 +880,6 @@ static void test_sweeps(void **state)
     expect("troupe_search_repeat", repeat->refusal, "inner");
     troupe_searcher_free(&repeat);
     troupe_searcher_free(&tpe);
-    troupe_scheduler_free(&scheduler);
     assert_int_equal(faults, 0);
 }
 
@@ -960,19 +978,13 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values),
-        cmocka_unit_test(test_repositories),
-        cmocka_unit_test(test_stored_programs),
-        cmocka_unit_test(test_objects),
-        cmocka_unit_test(test_actors),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_channels),
-        cmocka_unit_test(test_training),
-        cmocka_unit_test(test_batches),
-        cmocka_unit_test(test_sweeps),
-        cmocka_unit_test(test_spaces),
-        cmocka_unit_test(test_studies),
-        cmocka_unit_test(test_why),
+        cmocka_unit_test(test_values),          cmocka_unit_test(test_repositories),
+        cmocka_unit_test(test_stored_programs), cmocka_unit_test(test_objects),
+        cmocka_unit_test(test_actors),          cmocka_unit_test(test_many),
+        cmocka_unit_test(test_channels),        cmocka_unit_test(test_training),
+        cmocka_unit_test(test_batches),         cmocka_unit_test(test_schedulers),
+        cmocka_unit_test(test_sweeps),          cmocka_unit_test(test_spaces),
+        cmocka_unit_test(test_studies),         cmocka_unit_test(test_why),
         cmocka_unit_test(test_none_is_missing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

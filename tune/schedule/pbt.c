@@ -38,7 +38,7 @@ typedef struct pbt {
     int added, live, running;
     bool closed; // No new trials come.
     trp_seats seats;
-    trp_seats points;     // dim_count doubles each.
+    trp_seats points;      // dim_count doubles each.
     trp_ranking scores;    // Of those that live.
     trp_ranking waiting;   // By reports, those that are paused and not ready.
     trp_ranking ready;     // By the order in which they go on. Synchronous.
