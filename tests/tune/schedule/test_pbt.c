@@ -11,6 +11,7 @@ typedef struct watched {
     double last[SIMULATE_TRIALS]; // Score at the last interval; INFINITY: NaN; -1: none.
     bool worst[SIMULATE_TRIALS], best[SIMULATE_TRIALS]; // When it paused, or at the barrier.
     int clones, ready; // Ready: paused trials that the barrier has let go.
+    bool others;       // One that does not clone has gone on since.
 } watched;
 
 static bool is_due(const watched *of, int report)
@@ -192,6 +193,7 @@ static void watch_synchronous(simulation *self, const simulated_call *call)
         return;
     if (of->ready == 0) { // The first to go on: everybody is here.
         assert_int_equal(self->running, 0);
+        of->others = false;
         for (int i = 0; i < self->count; i++) {
             int count, place = place_of(self, of, i, &count), size = quantile_of(of, count);
             int numbers = numbers_of(self, of);
@@ -204,9 +206,12 @@ static void watch_synchronous(simulation *self, const simulated_call *call)
     bool clones = call->verdict.act == TROUPE_ACT_CLONE;
     assert_true(clones || call->verdict.act == TROUPE_ACT_GO_ON);
     assert_int_equal(clones, of->worst[call->trial]);
-    if (!clones)
+    if (!clones) {
+        of->others = true;
         return;
+    }
     assert_true(of->best[call->verdict.source]);
+    assert_false(of->others); // Before what they clone goes on.
     of->clones++;
 }
 
@@ -284,6 +289,46 @@ static void test_fewer_trials_than_were_told(void **state)
         }
         troupe_scheduler_free(&pbt);
     }
+}
+
+// Those that the barrier has let go may end by other hands before there is room.
+static void test_ready_ones_may_end(void **state)
+{
+    (void)state;
+    troupe_scheduler *pbt = troupe_pbt(.interval = 1, .synchronous = true);
+    troupe_problem problem = {.size = sizeof problem,
+                              .dims = simulate_dims,
+                              .dim_count = SIMULATE_DIMS,
+                              .objectives = 1,
+                              .trials = 4};
+    const double x[SIMULATE_DIMS] = {0.1, 5, 2};
+    double room[SIMULATE_DIMS];
+    int trial;
+    troupe_verdict verdict = {.size = sizeof verdict, .x = room};
+    assert_int_equal(pbt->begin(pbt, &problem), TROUPE_OK);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pbt->added(pbt, i, x), TROUPE_OK);
+    for (int i = 0; i < 4; i++) {
+        troupe_progress progress = {
+            .size = sizeof progress, .trial = i, .report = 1, .score = i, .x = x};
+        assert_int_equal(pbt->decide(pbt, &progress, &verdict), TROUPE_OK);
+    }
+    verdict.act = TROUPE_ACT_GO_ON;
+    assert_int_equal(pbt->next(pbt, false, &trial, &verdict), TROUPE_OK);
+    assert_int_equal(trial, 3);
+    assert_int_equal(verdict.act, TROUPE_ACT_CLONE);
+    assert_int_equal(verdict.source, 0);
+    assert_int_equal(pbt->ended(pbt, 1, TROUPE_ENDING_FAILED), TROUPE_OK);
+    assert_int_equal(pbt->ended(pbt, 0, TROUPE_ENDING_FAILED), TROUPE_OK);
+    verdict.act = TROUPE_ACT_GO_ON;
+    assert_int_equal(pbt->next(pbt, false, &trial, &verdict), TROUPE_OK);
+    assert_int_equal(trial, 2);
+    assert_int_equal(verdict.act, TROUPE_ACT_GO_ON);
+    assert_int_equal(pbt->next(pbt, false, &trial, &verdict), TROUPE_BUSY);
+    assert_int_equal(pbt->ended(pbt, 2, TROUPE_ENDING_COMPLETE), TROUPE_OK);
+    assert_int_equal(pbt->ended(pbt, 3, TROUPE_ENDING_COMPLETE), TROUPE_OK);
+    assert_int_equal(pbt->next(pbt, false, &trial, &verdict), TROUPE_END);
+    troupe_scheduler_free(&pbt);
 }
 
 // Each of the best quantile is cloned about as often as any other.
@@ -375,6 +420,7 @@ int main(void)
         cmocka_unit_test(test_a_population_shares_its_workers),
         cmocka_unit_test(test_a_synchronous_population_waits_for_all),
         cmocka_unit_test(test_fewer_trials_than_were_told),
+        cmocka_unit_test(test_ready_ones_may_end),
         cmocka_unit_test(test_sources_are_drawn_alike),
         cmocka_unit_test(test_what_is_wrong_is_refused),
     };

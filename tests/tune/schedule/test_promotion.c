@@ -120,7 +120,7 @@ static void test_it_promotes_as_the_paper(void **state)
         of.limit = of.grace + (int)trp_random_below(&random, 30);
         simulation *self = simulation_new(seed);
         self->workers = 1 + (int)trp_random_below(&random, 9);
-        self->trials = 1 + (int)trp_random_below(&random, 50);
+        self->trials = 1 + (int)trp_random_below(&random, seed % 8 == 0 ? 400 : 50);
         self->epochs = trp_random_below(&random, 4) == 0 ? 11 : 0;
         self->ties = 0.3;
         self->nans = seed % 3 == 0 ? 0.1 : 0;
@@ -203,6 +203,39 @@ static void test_a_paused_one_may_end(void **state)
     troupe_scheduler_free(&asha);
 }
 
+// Where several may be promoted, since there was no room for a while: the highest rung's first.
+static void test_the_highest_rung_comes_first(void **state)
+{
+    (void)state;
+    troupe_scheduler *asha = troupe_asha(.reduction = 2, .limit = 8, .promote = true);
+    static const struct {
+        int trial, report; // Report 0: there is room, and the trial goes on.
+        double score;
+        troupe_act act;
+    } steps[] = {
+        {0, 1, 5, TROUPE_ACT_PAUSE}, {1, 1, 1, TROUPE_ACT_GO_ON}, {2, 1, 6, TROUPE_ACT_PAUSE},
+        {3, 1, 7, TROUPE_ACT_PAUSE}, {1, 2, 1, TROUPE_ACT_PAUSE}, {0, 0, 0, TROUPE_ACT_GO_ON},
+        {4, 1, 8, TROUPE_ACT_PAUSE}, {5, 1, 9, TROUPE_ACT_PAUSE}, // 2 may go on from the first,
+        {0, 2, 3, TROUPE_ACT_PAUSE},                              // and 1 from the second.
+        {1, 0, 0, TROUPE_ACT_GO_ON}, {2, 0, 0, TROUPE_ACT_GO_ON},
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        troupe_verdict verdict = {.size = sizeof verdict};
+        troupe_progress progress = {.size = sizeof progress,
+                                    .trial = steps[i].trial,
+                                    .report = steps[i].report,
+                                    .score = steps[i].score};
+        int trial = steps[i].trial;
+        if (steps[i].report == 0)
+            assert_int_equal(asha->next(asha, true, &trial, &verdict), TROUPE_OK);
+        else
+            assert_int_equal(asha->decide(asha, &progress, &verdict), TROUPE_OK);
+        assert_int_equal(trial, steps[i].trial);
+        assert_int_equal(verdict.act, steps[i].act);
+    }
+    troupe_scheduler_free(&asha);
+}
+
 // ---- brackets
 
 static void test_brackets_have_later_rungs(void **state)
@@ -270,6 +303,7 @@ int main(void)
         cmocka_unit_test(test_it_promotes_as_the_paper),
         cmocka_unit_test(test_failures_hold_up_nothing),
         cmocka_unit_test(test_a_paused_one_may_end),
+        cmocka_unit_test(test_the_highest_rung_comes_first),
         cmocka_unit_test(test_brackets_have_later_rungs),
         cmocka_unit_test(test_brackets_go_by_themselves),
         cmocka_unit_test(test_options_that_contradict_are_refused),

@@ -119,6 +119,19 @@ static void test_beside_others(void **state)
     }
 }
 
+// At the same report the inner one's word holds: stopped is not ended as if by itself.
+static void test_the_inner_one_is_heard_first(void **state)
+{
+    (void)state;
+    troupe_scheduler *stopping =
+        troupe_stopping(troupe_asha(.reduction = 2, .limit = 8), WHEN(.reports = 2));
+    assert_int_equal(decide(stopping, 0, 1, 1), TROUPE_ACT_GO_ON);
+    assert_int_equal(decide(stopping, 0, 2, 1), TROUPE_ACT_END);
+    assert_int_equal(decide(stopping, 1, 1, 0), TROUPE_ACT_GO_ON);
+    assert_int_equal(decide(stopping, 1, 2, 3), TROUPE_ACT_STOP);
+    troupe_scheduler_free(&stopping);
+}
+
 static void test_what_is_wrong_is_refused(void **state)
 {
     (void)state;
@@ -155,6 +168,7 @@ int main(void)
         cmocka_unit_test(test_each_condition_by_hand),
         cmocka_unit_test(test_it_says_where_it_decides),
         cmocka_unit_test(test_beside_others),
+        cmocka_unit_test(test_the_inner_one_is_heard_first),
         cmocka_unit_test(test_what_is_wrong_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
