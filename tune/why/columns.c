@@ -11,7 +11,7 @@
 #include <tune/why/pedanova.h>
 #include <tune/why/trials.h>
 
-enum { NAME_BYTES = 256, DEPTH_MAX = 8, FOREST_TRIALS_MAX = 4000 };
+enum { NAME_BYTES = 256, DEPTH_MAX = 8, FOREST_TRIALS_MAX = 2000 };
 static const double log_ratio = 30; // From here on values that were seen are taken for a log's.
 
 // A leaf of configs.

@@ -315,7 +315,9 @@ static void write_plots(const trp_page_facts *facts, trp_buffer *out)
                    "<p class=\"note\">The best in orange; those that were stopped or failed are "
                    "grey.</p>\n");
     if (has_times(trials))
-        write_plot(out, "timeline", "When they ran", "");
+        write_plot(out, "timeline", "When they ran",
+                   "<p class=\"note\">Blue: to their end; grey: stopped; red: failed; orange: they "
+                   "have no end.</p>\n");
 }
 
 // The rows that are there without the script.

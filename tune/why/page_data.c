@@ -13,6 +13,14 @@ static void number(trp_buffer *out, double value)
         trp_buffer_append(out, "null", 4);
 }
 
+static void time_of(trp_buffer *out, double value)
+{
+    if (isfinite(value))
+        trp_buffer_printf(out, "%.3f", value);
+    else
+        trp_buffer_append(out, "null", 4);
+}
+
 static void text(trp_buffer *out, const char *value)
 {
     trp_json_text(out, value);
@@ -80,9 +88,9 @@ static void write_trial(const trp_trials *trials, const trp_seen_trial *it, trp_
     trp_buffer_printf(out, "],%d,", it->reports);
     number(out, it->elapsed_s);
     trp_buffer_append(out, ",", 1);
-    number(out, it->began);
+    time_of(out, it->began);
     trp_buffer_append(out, ",", 1);
-    number(out, it->ended);
+    time_of(out, it->ended);
     trp_buffer_printf(out, ",[");
     for (size_t i = 0; i < trials->column_count; i++) {
         next(out, i);

@@ -15,6 +15,7 @@
 enum {
     TRP_TRIALS_COLUMNS = 64,   // Parameters beyond are counted.
     TRP_TRIALS_OBJECTIVES = 8, // As many as a study can have.
+    TRP_TRIALS_TIMED = 2000,   // Trials whose folders are looked into, evenly.
     TRP_TRIALS_POINTS = 64,    // Of a trial's curve, at equal distances, which double.
     TRP_TRIALS_MAX = 1000000,  // Numbers from here on are taken for damage.
 };
@@ -93,6 +94,9 @@ troupe_status trp_trials_front(const trp_trials *trials, bool *front);
 // An importance for each column, by the scores of one objective. TROUPE_NO_MEMORY, TROUPE_INVALID.
 troupe_status trp_trials_importance(const trp_trials *trials, const troupe_importance_options *how,
                                     double *importance);
+// Fills in when trials began and ended, where their folders beside the record say so (times.c).
+// What cannot be read stays unknown.
+void trp_trials_times(trp_trials *trials);
 const char *trp_trials_state_name(trp_trials_state state);
 
 // Makes columns of what configs differ in (columns.c). TROUPE_NO_MEMORY.

@@ -239,6 +239,7 @@ static troupe_status make_report(const char *path, const char *file, trp_trials 
         TROUPE_TRY(trp_path_make(&to, "%s/report.html", trials->folder));
     else
         TROUPE_TRY(trp_path_make(&to, "%s.html", trials->file));
+    trp_trials_times(trials);
     TROUPE_TRY(gather(trials, &facts));
     trp_page(&facts, trp_time_now().text, &page);
     troupe_status status =
@@ -251,9 +252,13 @@ static troupe_status make_report(const char *path, const char *file, trp_trials 
 troupe_status troupe_sweep_report(const char *path, const char *file)
 {
     trp_trials trials;
+    troupe_error kept;
     TRP_REQUIRE(path);
+    trp_error_hold(&kept);
     troupe_status status = make_report(path, file, &trials);
     trp_trials_free(&trials);
+    if (status == TROUPE_OK) // What could not be read on the way is left out.
+        trp_error_restore(&kept);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include <page.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <sys/stat.h>
 #include <troupe/status.h>
 #include <troupe/why.h>
 
@@ -183,6 +184,44 @@ static void test_a_large_sweep_is_cut(void **state)
     free(whole);
 }
 
+// Folders of trials are those of runs.
+static void test_when_trials_ran_is_in_their_folders(void **state)
+{
+    (void)state;
+    static const char run[] = "{\"version\": 1, \"trainer\": \"fit\", \"created\": "
+                              "\"2026-11-24T12:00:00.250Z\", \"options\": {}}";
+    static const char end[] = "{\"version\": 1, \"status\": \"OK\", \"at\": "
+                              "\"2026-11-24T12:01:00.500Z\"}";
+    trp_buffer text = {0};
+    first_line(&text, "fit");
+    add_trials(&text, 12, 2);
+    trp_buffer_printf(&text, "{\"event\": \"submitted\", \"trial\": \"fit_00000_00004\"}\n"
+                             "{\"event\": \"submitted\", \"trial\": \"fit_00000_00005\"}\n"
+                             "{\"event\": \"submitted\", \"trial\": \"../x_00006\"}\n");
+    put(&text);
+    char *trial = support_path(folder, "fit_00000_00004"),
+         *broken = support_path(folder, "fit_00000_00005");
+    assert_int_equal(mkdir(trial, 0700) | mkdir(broken, 0700), 0);
+    char *file = support_path(trial, "run.json"), *at = support_path(trial, "end"),
+         *bad = support_path(broken, "run.json");
+    support_write_file(file, run, sizeof run - 1);
+    support_write_file(at, end, sizeof end - 1);
+    support_write_file(bad, "no", 2);
+    (void)troupe_fail(TROUPE_STOPPED, "kept");
+    assert_int_equal(troupe_sweep_report(folder, NULL), TROUPE_OK);
+    assert_string_equal(troupe_last_error()->text, "kept");
+    char *whole = support_read_file(made);
+    assert_non_null(strstr(whole, "plot-timeline"));
+    assert_non_null(strstr(whole, ",1795521600.250,1795521660.500,["));
+    assert_non_null(strstr(whole, ",null,null,["));
+    free(whole);
+    free(trial);
+    free(broken);
+    free(file);
+    free(at);
+    free(bad);
+}
+
 static void test_several_objectives_have_a_front(void **state)
 {
     (void)state;
@@ -268,6 +307,7 @@ int main(void)
         TEST(test_a_page_has_all_of_a_sweep),
         TEST(test_what_a_record_has_is_text),
         TEST(test_a_large_sweep_is_cut),
+        TEST(test_when_trials_ran_is_in_their_folders),
         TEST(test_several_objectives_have_a_front),
         TEST(test_where_nothing_has_a_value_it_is_a_page_still),
         TEST(test_a_page_is_put_where_it_is_asked_for),

@@ -289,8 +289,9 @@
         points: shown.map((t) => ({ x: t.number, y: t.value, t, tip: tipOf(t, t.state) })),
         draw(root, px, py) {
           const place = (t) => [px(t.number), py(t.value)];
-          dots(root, 's-faint small', shown.filter((t) => t.state === 'STOPPED').map(place));
-          dots(root, 's3 small', shown.filter((t) => t.state !== 'STOPPED').map(place));
+          const size = shown.length > 400 ? ' small' : '', stopped = (t) => t.state === 'STOPPED';
+          dots(root, `s-faint${size}`, shown.filter(stopped).map(place));
+          dots(root, `s3${size}`, shown.filter((t) => !stopped(t)).map(place));
           const path = running.map((t, i) => i === 0 ? `M${one(px(t.number))},${one(py(t.value))}`
             : `H${one(px(t.number))}V${one(py(t.value))}`).join('');
           svg(root, 'path', {
