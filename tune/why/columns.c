@@ -81,7 +81,7 @@ static void take_object(gather *it, size_t trial, trp_json object, const char *b
 
 static bool is_same(trp_json one, trp_json other)
 {
-    return one.size == other.size && memcmp(one.at, other.at, one.size) == 0;
+    return one.size == other.size && (one.size == 0 || memcmp(one.at, other.at, one.size) == 0);
 }
 
 static bool varies(const gather *it, const leaf *of)
