@@ -35,11 +35,16 @@ static void write_record(const char *text)
     free(path);
 }
 
+static troupe_status read_at(const char *path)
+{
+    trp_trials_free(&seen);
+    return trp_trials_read(path, &seen);
+}
+
 static void read_record(const char *text)
 {
     write_record(text);
-    trp_trials_free(&seen);
-    assert_int_equal(trp_trials_read(folder, &seen), TROUPE_OK);
+    assert_int_equal(read_at(folder), TROUPE_OK);
 }
 
 #define FIRST                                                                                      \
@@ -227,8 +232,7 @@ static void test_cut_and_flipped_records_are_read_somehow(void **state)
                 (char)(1 + trp_random_below(&random, 255));
         text[i % 2 == 0 ? cut : sizeof whole - 1] = '\0';
         write_record(text);
-        trp_trials_free(&seen);
-        troupe_status status = trp_trials_read(folder, &seen);
+        troupe_status status = read_at(folder);
         assert_true(status == TROUPE_OK || status == TROUPE_CORRUPT);
         assert_true(seen.count <= 7);
     }
@@ -238,17 +242,17 @@ static void test_what_is_none_is_said(void **state)
 {
     (void)state;
     char *missing = support_path(folder, "missing");
-    assert_int_equal(trp_trials_read(missing, &seen), TROUPE_NOT_FOUND);
-    assert_int_equal(trp_trials_read(folder, &seen), TROUPE_NOT_FOUND);
+    assert_int_equal(read_at(missing), TROUPE_NOT_FOUND);
+    assert_int_equal(read_at(folder), TROUPE_NOT_FOUND);
     write_record("PK\x03\x04\n\x01\x02\n");
-    assert_int_equal(trp_trials_read(folder, &seen), TROUPE_CORRUPT);
+    assert_int_equal(read_at(folder), TROUPE_CORRUPT);
     read_record("");
     assert_int_equal(seen.count, 0);
     assert_null(trp_trials_best(&seen));
     char *file = support_path(folder, "my.study");
     const char text[] = "{\"event\": \"study\", \"goals\": [\"minimize\"]}\n";
     support_write_file(file, text, sizeof text - 1);
-    assert_int_equal(trp_trials_read(file, &seen), TROUPE_OK);
+    assert_int_equal(read_at(file), TROUPE_OK);
     assert_string_equal(seen.name, "my.study");
     free(file);
     free(missing);
@@ -324,7 +328,7 @@ static void test_short_memory_is_said(void **state)
     troupe_status status = TROUPE_NO_MEMORY;
     for (long allowed = 0; status != TROUPE_OK; allowed++) {
         trp_memory_fail_after(allowed);
-        status = trp_trials_read(folder, &seen);
+        status = read_at(folder);
         trp_memory_fail_after(-1);
         assert_true(status == TROUPE_NO_MEMORY || (status == TROUPE_OK && seen.count == 2));
         assert_true(status != TROUPE_OK || seen.column_count == 2);
