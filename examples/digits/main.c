@@ -253,6 +253,16 @@ static void print_examination(const examination *result)
     printf("\n\n");
 }
 
+// A page of the sweep, whose folder has those of its trials.
+static troupe_status report_sweep(const char *trial)
+{
+    char folder[PATH_MAX];
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(trial, '/') - trial), trial);
+    TROUPE_TRY(troupe_sweep_report(folder, NULL));
+    printf("The sweep's report: %s/report.html\n", folder);
+    return TROUPE_OK;
+}
+
 // Searches, and has the best network of all trials sit the final test.
 static troupe_status demonstrate(command *cmd, const digits *data, const digits_sets *sets,
                                  troupe_sweep **sweep)
@@ -282,6 +292,7 @@ static troupe_status demonstrate(command *cmd, const digits *data, const digits_
     TROUPE_TRY(troupe_run_report(troupe_result_path(best->result), NULL));
     printf("Restarts of the best trial: %d\nIts report, for a browser: %s/report.html\n",
            troupe_result_restarts(best->result), troupe_result_path(best->result));
+    TROUPE_TRY(report_sweep(troupe_result_path(best->result)));
     if (cmd->serve_s >= 0)
         TROUPE_TRY(digits_serve(checkpoint, data, cmd->storage, cmd->serve_s, cmd->socket));
     printf("demo: test accuracy %.4f, %zu trials (%zu stopped early), %.1f s\n", result.accuracy,

@@ -204,6 +204,9 @@ static void test_digits_learns_the_csv(void **state)
     const char *report = strstr(output, "Its report, for a browser: ");
     EXPECT(report != NULL && sscanf(report, "%*[^:]: %1023s", page) == 1);
     EXPECT(support_exists(page));
+    const char *of_sweep = strstr(output, "The sweep's report: ");
+    EXPECT(of_sweep != NULL && sscanf(of_sweep, "%*[^:]: %1023s", page) == 1);
+    EXPECT(support_exists(page));
     char *runs = support_path(folder, "here/digits");
     assert_true(support_exists(runs));
     free(runs);
