@@ -40,6 +40,7 @@ file(GLOB tune_functions CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/benchmarks/tune
 add_library(tune_functions SHARED ${tune_functions})
 target_include_directories(tune_functions PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_BINARY_DIR}/include)
 target_link_libraries(tune_functions PRIVATE m)
+target_compile_definitions(tune_functions PRIVATE TUNE_FOLDER="${PROJECT_SOURCE_DIR}/benchmarks/tune")
 set_target_properties(tune_functions PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${benchmarks_dir}/compare)
 target_link_libraries(bench_quality PRIVATE tune_functions)
 
@@ -64,6 +65,9 @@ set_source_files_properties(${PROJECT_SOURCE_DIR}/benchmarks/savina/matmul.c
 
 # What bench_actors runs beside the games.
 file(GLOB measures CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/benchmarks/measure/*.c)
+if(NOT TARGET digits)
+  list(FILTER measures EXCLUDE REGEX "/digits_table\\.c$")
+endif()
 foreach(source IN LISTS measures)
   get_filename_component(name ${source} NAME_WE)
   add_executable(measure_${name} ${source})
@@ -71,6 +75,9 @@ foreach(source IN LISTS measures)
   set_target_properties(measure_${name} PROPERTIES
     OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${benchmarks_dir}/measure)
 endforeach()
+if(TARGET digits)
+  target_link_libraries(measure_digits_table PRIVATE digits)
+endif()
 
 # The example's transformer, and the same under MPI, whose headers are the system's.
 pkg_check_modules(openmpi IMPORTED_TARGET ompi-c)

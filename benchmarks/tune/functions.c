@@ -204,6 +204,69 @@ static double levels(const tune_instance *at, const double *x)
     return sum + pow((x[6] - at->best[6]) / 20, 2) + pow(log(x[7] / at->best[7]), 2);
 }
 
+// A real table: what runs of the digits' network came to (digits.csv, which measure/digits_table
+// makes): rates, widths and batches are ordered, momentum is one of two.
+enum { TABLE_RATES = 10, TABLE_WIDTHS = 5, TABLE_BATCHES = 5, TABLE_MOMENTA = 2, TABLE_DIMS = 4 };
+enum { TABLE = TABLE_RATES * TABLE_WIDTHS * TABLE_BATCHES * TABLE_MOMENTA };
+#define ORDERED(n)                                                                                 \
+    .kind = TROUPE_DIM_CHOICE, .high = (n)-1, .choices = (n), .ordered = true, .parent = -1
+static const troupe_dim table_dims[TABLE_DIMS] = {
+    {.name = "rate", ORDERED(TABLE_RATES)},
+    {.name = "hidden", ORDERED(TABLE_WIDTHS)},
+    {.name = "batch", ORDERED(TABLE_BATCHES)},
+    {.name = "momentum",
+     .kind = TROUPE_DIM_CHOICE,
+     .high = TABLE_MOMENTA - 1,
+     .choices = TABLE_MOMENTA,
+     .parent = -1},
+};
+
+// The losses after the last epoch, less the least of them. False: the file is not what it should
+// be.
+static bool read_table(FILE *file, double *losses)
+{
+    char line[1024];
+    int count = 0;
+    double least = INFINITY;
+    while (fgets(line, sizeof line, file) != NULL) {
+        char *last = strrchr(line, ',');
+        if (line[0] == '#')
+            continue;
+        if (last == NULL || count == TABLE)
+            return false;
+        losses[count] = strtod(last + 1, NULL);
+        least = fmin(least, losses[count++]);
+    }
+    for (int i = 0; i < TABLE; i++)
+        losses[i] -= least;
+    return count == TABLE;
+}
+
+static bool prepare_table(tune_instance *at)
+{
+    FILE *file = fopen(TUNE_FOLDER "/digits.csv", "re");
+    at->numbers = calloc(TABLE, sizeof *at->numbers);
+    bool good = file != NULL && at->numbers != NULL && read_table(file, at->numbers);
+    if (file != NULL)
+        fclose(file);
+    for (int i = 0; good && i < TABLE; i++)
+        if (at->numbers[i] == 0) { // The last of the best.
+            int batch = i / TABLE_MOMENTA, width = batch / TABLE_BATCHES;
+            int rate = width / TABLE_WIDTHS;
+            at->best[0] = rate;
+            at->best[1] = width % TABLE_WIDTHS;
+            at->best[2] = batch % TABLE_BATCHES;
+            at->best[3] = i % TABLE_MOMENTA;
+        }
+    return good;
+}
+
+static double table(const tune_instance *at, const double *x)
+{
+    int line = (((int)x[0] * TABLE_WIDTHS + (int)x[1]) * TABLE_BATCHES + (int)x[2]);
+    return at->numbers[line * TABLE_MOMENTA + (int)x[3]];
+}
+
 // ZDT1 to 3 (Zitzler, Deb and Thiele, Evolutionary Computation 2000).
 
 static double zdt_g(const tune_instance *at, const double *x)
@@ -291,6 +354,9 @@ static void add_single(void)
     made = add("mixed.levels", levels_dims, REALS + WHOLE + CHOICES, 200);
     made->score = levels;
     made->prepare = prepare_levels;
+    made = add("table.digits", table_dims, TABLE_DIMS, 100); // A fifth of all that there is.
+    made->score = table;
+    made->prepare = prepare_table;
 }
 
 static void fill(void)
