@@ -16,10 +16,10 @@
 
 enum { PIECE_BYTES = 1 << 20 };
 
-TROUPE_STRUCT(line_fields, (troupe_text, event), (troupe_text, trial), (troupe_text, trainer),
-              (troupe_text, metric), (troupe_text, goal), (int, trials), (uint64_t, seed),
-              (troupe_text, scheduler), (int, number), (double, elapsed_s), (troupe_text, state),
-              (int, reports), (double, best), (troupe_text, error));
+TROUPE_STRUCT(line_fields, (troupe_text, event), (troupe_text, trainer), (troupe_text, metric),
+              (troupe_text, goal), (int, trials), (uint64_t, seed), (troupe_text, scheduler),
+              (int, number), (double, elapsed_s), (troupe_text, state), (int, reports),
+              (double, best), (troupe_text, error), (troupe_text, act));
 
 static const char *keep(web_sweep *sweep, const char *text, size_t size)
 {
@@ -98,7 +98,7 @@ static void take_report(web_sweep *sweep, trp_json line, const line_fields *fiel
     trp_json metrics, value;
     double score;
     bool maximize = sweep->goal != NULL && strcmp(sweep->goal, "maximize") == 0;
-    trial->state = "RUNNING";
+    trial->state = fields->act != NULL && strcmp(fields->act, "pause") == 0 ? "PAUSED" : "RUNNING";
     if (fields->number > trial->reports)
         trial->reports = fields->number;
     trial->elapsed_s = fields->elapsed_s;
@@ -140,6 +140,21 @@ static const char *state_named(const char *name)
     return "TERMINATED";
 }
 
+// Lines of the sweep have its trial's name as "trial"; those of its study the number, and the name
+// where there is something to be shown.
+static const char *name_in(trp_json line, trp_arena *arena)
+{
+    static const char *const members[] = {"trial", "name"};
+    for (size_t i = 0; i < 2; i++) {
+        trp_json value;
+        const char *name = NULL;
+        if (trp_json_member(line, members[i], &value) && value.at[0] == '"' &&
+            trp_json_read(&troupe_type_troupe_text, value, arena, &name) == TROUPE_OK)
+            return name;
+    }
+    return NULL;
+}
+
 static bool take_value(web_sweep *sweep, trp_json line, trp_arena *arena)
 {
     line_fields fields = {.best = NAN};
@@ -147,19 +162,22 @@ static bool take_value(web_sweep *sweep, trp_json line, trp_arena *arena)
     if (trp_json_read(&troupe_type_line_fields, line, arena, &fields) != TROUPE_OK ||
         fields.event == NULL)
         return false;
-    if (strcmp(fields.event, "sweep") == 0) {
+    const char *event = fields.event, *name = name_in(line, arena);
+    if (strcmp(event, "sweep") == 0)
         take_sweep(sweep, &fields);
+    if (strcmp(event, "extend") == 0)
+        sweep->wanted = fields.trials;
+    if (name == NULL)
         return true;
-    }
-    web_trial *trial = fields.trial != NULL ? trial_of(sweep, fields.trial) : NULL;
+    web_trial *trial = trial_of(sweep, name);
     if (trial == NULL)
-        return fields.trial != NULL;
-    if (strcmp(fields.event, "submitted") == 0) {
+        return true;
+    if (strcmp(event, "submitted") == 0) {
         if (trp_json_member(line, "config", &config))
             trial->config = keep(sweep, config.at, config.size);
-    } else if (strcmp(fields.event, "report") == 0) {
+    } else if (strcmp(event, "report") == 0 || strcmp(event, "reported") == 0) {
         take_report(sweep, line, &fields, arena, trial);
-    } else if (strcmp(fields.event, "end") == 0) {
+    } else if (strcmp(event, "end") == 0 || strcmp(event, "ended") == 0) {
         trial->state = state_named(fields.state);
         trial->error = keep_text(sweep, fields.error);
         trial->elapsed_s = fields.elapsed_s;

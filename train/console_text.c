@@ -97,7 +97,7 @@ static void fill_row(const trp_console_run *run, const trp_table *table, trp_tab
     for (size_t i = 0; i < run->metric_count; i++) {
         size_t at = column_of(table->metrics, table->metric_count, run->metrics[i].name);
         if (at < table->metric_count)
-            cells[at] = (trp_table_cell){run->metrics[i].value, true};
+            cells[at] = (trp_table_cell){.value = run->metrics[i].value, .known = true};
     }
 }
 

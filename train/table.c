@@ -72,7 +72,9 @@ static int order(const void *a, const void *b)
 
 static const char *number_cell(const trp_table_cell *cells, size_t index, char text[CELL])
 {
-    if (cells != NULL && cells[index].known)
+    if (cells != NULL && cells[index].known && cells[index].text != NULL)
+        (void)snprintf(text, CELL, "%s", cells[index].text);
+    else if (cells != NULL && cells[index].known)
         trp_table_number(cells[index].value, text, CELL);
     return text;
 }

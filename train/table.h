@@ -18,7 +18,8 @@ typedef enum trp_table_state {
 
 typedef struct trp_table_cell {
     double value;
-    bool known; // False: the cell is empty.
+    bool known;       // False: the cell is empty.
+    const char *text; // Not NULL: instead of the value.
 } trp_table_cell;
 
 typedef struct trp_table_row {

@@ -25,19 +25,28 @@
 TROUPE_BEGIN_C
 
 typedef enum troupe_search {
-    TROUPE_SEARCH_RANDOM, // Independent draws.
+    TROUPE_SEARCH_AUTO, // troupe_search_auto: by the space and the number of trials.
     // Every combination of choices, integers and, for a range, the midpoints of `grid_points` equal
     // parts; the last row varies fastest.
     TROUPE_SEARCH_GRID,
+    TROUPE_SEARCH_RANDOM, // Independent draws.
 } troupe_search;
+
+// One of several metrics that a sweep is about.
+typedef struct troupe_objective {
+    const char *metric;
+    troupe_goal goal;
+} troupe_objective;
 
 typedef struct troupe_tune_options {
     size_t size;
-    const char *metric; // Required: a metric that every report has.
-    troupe_goal goal;   // Required.
-    int trials;         // Default: 10, or all of a grid.
-    int concurrent;     // Jobs submitted at a time; default: as many as fit, plus one that waits.
-    uint64_t seed;      // For the draws; default 1.
+    const char *metric; // Required, but for .objectives: a metric that every report has.
+    troupe_goal goal;   // Required with it.
+    // Default: 10, or all of a grid. With rows of TROUPE_GRID: each of their combinations so often;
+    // default: once.
+    int trials;
+    int concurrent; // Jobs submitted at a time; default: as many as fit, plus one that waits.
+    uint64_t seed;  // For the draws; default 1.
     troupe_search search;
     int grid_points; // Points for a range in a grid; default 3.
     // Consumed, also on failure; default: all trials run to their end.
@@ -64,27 +73,58 @@ typedef struct troupe_tune_options {
     // TROUPE_OPEN_RESUME: the sweep in the folder `name`, which must be there, goes on: what it had
     // decided holds, and trials that run are found again. TROUPE_OPEN_RESUME_OR_NEW: or else a new
     // one begins. TROUPE_EXISTS: it is another sweep, as the text says; TROUPE_BUSY: another
-    // program runs it. Default: TROUPE_OPEN_NEW.
+    // program runs it. Default: TROUPE_OPEN_NEW. One that goes on may have another number of
+    // trials, if that is not below what it has begun.
     troupe_open open;
+    troupe_searcher *searcher; // Consumed, also on failure; default: as .search says.
+    // Several metrics, instead of .metric and .goal: up to 8. The first is the one that schedulers
+    // and what is shown as the best go by.
+    const troupe_objective *objectives;
+    size_t objective_count;
+    // How long the sweep may take (this life of it); default: any time. Then it is stopped, as by
+    // troupe_sweep_stop.
+    double time_budget_s;
+    // How often a trial that fails is tried again, from its newest checkpoint; default: never. What
+    // it reports again is not looked at twice.
+    int retries;
+    // Configs to try first, in this order: of the trainer's type. What no row draws is taken from
+    // the base.
+    const void *const *first;
+    size_t first_count;
+    // Whether a config may be tried; must be a function of its argument. Default: each may.
+    bool (*allowed)(void *user, const void *config);
+    void *allowed_user;
+    // trials.jsonl of earlier sweeps, or files of studies, from which the searcher learns first.
+    const char *const *warm;
+    size_t warm_count;
+    // What a config is before its rows are filled, of the trainer's type; default: the trainer's
+    // defaults, or zeros. References in it are the caller's, until the sweep has ended.
+    const void *base;
+    // The sweep is stopped when a trial's best value is as good as this; NULL: not for that.
+    const double *target;
+    // Or when so many trials in a row have ended without a better one; 0: not for that.
+    int patience;
 } troupe_tune_options;
 
 typedef enum troupe_trial_state {
     TROUPE_TRIAL_PENDING,
     TROUPE_TRIAL_RUNNING,
     TROUPE_TRIAL_TERMINATED, // Ran to its end.
-    TROUPE_TRIAL_STOPPED,    // Ended early by the scheduler.
+    TROUPE_TRIAL_STOPPED,    // Ended early: by the scheduler, or with the sweep.
     TROUPE_TRIAL_ERROR,
+    TROUPE_TRIAL_PAUSED, // By the scheduler or with the sweep. One may be left so at the end.
 } troupe_trial_state;
 
-// The outcome of one trial. Everything lives as long as the sweep.
+// One trial. Everything lives as long as the sweep; while that runs, what functions return is how
+// the trial stands at that moment, and the struct itself belongs to the thread's arena.
 typedef struct troupe_trial {
     const char *name; // "fit_3d3d1_00000": trainer, five hex digits of the sweep, number
     troupe_trial_state state;
-    const void *config; // A value of the trainer's config type.
-    int reports;
-    double elapsed_s;
+    const void *config;          // A value of the trainer's config type.
+    int reports;                 // Numbered through, where it has had several runs.
+    double elapsed_s;            // Pauses left out.
     double best_metric;          // Best value of the sweep's metric over its reports; NaN: none.
-    const troupe_result *result; // NULL if it could not be submitted.
+    const troupe_result *result; // Of its last run; NULL if it could not be submitted, or runs.
     const char *error;           // Empty if there was none.
 } troupe_trial;
 
@@ -157,10 +197,40 @@ troupe_tune_stored_with(const char *ref, const char *json, const troupe_param *s
         (ref), (json), (space), sizeof(space) / sizeof *(space), (sweep),                          \
         &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
 
-// Frees a sweep and clears *sweep. Harmless on NULL.
+// Begins a sweep and returns; it runs beside the caller until it has ended. What is wrong with the
+// options is returned, and with the space; all else by troupe_sweep_wait. What `how` points to must
+// stay until the sweep has ended, but for its scheduler and searcher, which are consumed, and for
+// the rows of the space. The caller owns *sweep.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_sweep_start_as(const troupe_trainer *trainer, const troupe_param *space, size_t count,
+                      troupe_sweep **sweep, const troupe_tune_options *how);
+#define troupe_sweep_start(...) TROUPE_SWEEP_START_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SWEEP_START_(loop, space, sweep, ...)                                               \
+    troupe_sweep_start_as(                                                                         \
+        &troupe_trainer_##loop, (space), sizeof(space) / sizeof *(space), (sweep),                 \
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
+// Waits up to `timeout_ms` (negative: for ever) for its end. TROUPE_TIMED_OUT: it runs still. Else
+// how it ended, as troupe_tune returns it: any failure but TROUPE_FAILED is one of the sweep
+// itself, which has what it had until then.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_sweep_wait(troupe_sweep *sweep,
+                                                                    int timeout_ms);
+// The trials that run are stopped at their next report, and no new ones begin: then it has ended.
+// Does not wait. Harmless on one that has ended.
+TROUPE_EXPERIMENTAL void troupe_sweep_stop(troupe_sweep *sweep);
+// Pauses the jobs of all trials, as troupe_job_pause, and begins none; and has them go on. Do not
+// wait; harmless on a sweep that has ended.
+TROUPE_EXPERIMENTAL void troupe_sweep_pause(troupe_sweep *sweep);
+TROUPE_EXPERIMENTAL void troupe_sweep_go_on(troupe_sweep *sweep);
+// So many more trials than it was to have. TROUPE_STOPPED: it has ended, or is being stopped: one
+// with trials of a train server can be opened again, with more of them. TROUPE_INVALID: that is
+// less than one, or there would be too many.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_sweep_add(troupe_sweep *sweep, int trials);
+
+// Frees a sweep and clears *sweep. One that runs is ended as with its program: its own trials are
+// stopped and waited for, those of a train server go on. Harmless on NULL.
 TROUPE_EXPERIMENTAL void troupe_sweep_free(troupe_sweep **sweep);
 
-// Trials, in the order of their numbers.
+// Trials that have begun or were to begin, in the order of their numbers.
 TROUPE_EXPERIMENTAL size_t troupe_sweep_count(const troupe_sweep *sweep);
 TROUPE_EXPERIMENTAL const troupe_trial *troupe_sweep_trial(const troupe_sweep *sweep,
                                                            size_t number);
@@ -168,7 +238,11 @@ TROUPE_EXPERIMENTAL const troupe_trial *troupe_sweep_trial(const troupe_sweep *s
 TROUPE_EXPERIMENTAL size_t troupe_sweep_stopped(const troupe_sweep *sweep);
 // The trial with the best value of the metric over all its reports; NULL if no trial reported.
 TROUPE_EXPERIMENTAL const troupe_trial *troupe_sweep_best(const troupe_sweep *sweep);
-// Seconds that the sweep took.
+// The trials that no other is better than in every objective (Pareto's front), in their order: an
+// array that belongs to the thread's arena. NULL: there are none, or memory is short.
+TROUPE_EXPERIMENTAL const troupe_trial *const *troupe_sweep_front(const troupe_sweep *sweep,
+                                                                  size_t *count);
+// Seconds that the sweep took; that it has taken by now.
 TROUPE_EXPERIMENTAL double troupe_sweep_elapsed_s(const troupe_sweep *sweep);
 // Writes the table of trials: name, status, location, iteration, total time, metrics.
 TROUPE_EXPERIMENTAL void troupe_sweep_print(const troupe_sweep *sweep, FILE *out);

@@ -227,20 +227,21 @@ static inline void made_sweep(const made_folders *it, const char *name, int tria
         bool failed = i == 11;
         for (int k = 1; k <= (failed ? 2 : reports); k++)
             made_line(path.text,
-                      "{\"event\": \"report\", \"trial\": \"%s\", \"number\": %d, \"elapsed_s\": "
-                      "%.3f, \"metrics\": {\"loss\": %.6f, \"accuracy\": 0.9}}",
-                      trial, k, k * 0.4,
+                      "{\"event\": \"report\", \"trial\": %d, \"number\": %d, \"elapsed_s\": "
+                      "%.3f, \"name\": \"%s\", \"metrics\": {\"loss\": %.6f, \"accuracy\": 0.9}}",
+                      i, k, k * 0.4, trial,
                       made_loss(k, rate * 1.4 + hidden * 2e-4) * (1 + 0.1 * sin(seed)));
         if (i + 2 < trials)
-            made_line(path.text,
-                      "{\"event\": \"end\", \"trial\": \"%s\", \"state\": \"%s\", \"reports\": %d, "
-                      "\"elapsed_s\": %.2f, \"best\": 0.3, \"error\": %s}",
-                      trial,
-                      failed          ? "ERROR"
-                      : reports == 60 ? "TERMINATED"
-                                      : "STOPPED",
-                      reports, reports * 0.4,
-                      failed ? "\"rank 0 was killed by signal 9\"" : "null");
+            made_line(
+                path.text,
+                "{\"event\": \"end\", \"trial\": %d, \"ending\": \"complete\", \"error\": %s, "
+                "\"name\": \"%s\", \"state\": \"%s\", \"reports\": %d, \"elapsed_s\": %.2f, "
+                "\"best\": 0.3}",
+                i, failed ? "\"rank 0 was killed by signal 9\"" : "null", trial,
+                failed          ? "ERROR"
+                : reports == 60 ? "TERMINATED"
+                                : "STOPPED",
+                reports, reports * 0.4);
     }
 }
 

@@ -263,14 +263,17 @@ static void assert_done_once(const trying *of, troupe_sweep *sweep)
         const troupe_trial *trial = troupe_sweep_trial(sweep, i);
         char what[200], starts[32];
         for (int number = 0; number <= trial->reports; number++) {
+            snprintf(what, sizeof what, "{\"event\": \"report\", \"trial\": %zu, \"number\": %d,",
+                     i, number);
+            int count = count_in(text, what); // Or the one behind the decision to end it.
             snprintf(what, sizeof what,
-                     "{\"event\": \"report\", \"trial\": \"%s\", \"number\": %d,", trial->name,
+                     "{\"event\": \"reported\", \"trial\": \"%s\", \"number\": %d,", trial->name,
                      number);
-            assert_int_equal(count_in(text, what), number > 0);
+            assert_int_equal(count + count_in(text, what), number > 0);
         }
         snprintf(what, sizeof what, "{\"event\": \"submitted\", \"trial\": \"%s\"", trial->name);
         assert_int_equal(count_in(text, what), 1);
-        snprintf(what, sizeof what, "{\"event\": \"end\", \"trial\": \"%s\"", trial->name);
+        snprintf(what, sizeof what, "{\"event\": \"end\", \"trial\": %zu,", i);
         assert_int_equal(count_in(text, what), 1);
         snprintf(starts, sizeof starts, "%zu_starts", i);
         char *witness = support_path(turns, of->together ? starts : "0_starts");

@@ -851,11 +851,20 @@ static void test_sweeps(void **state)
     const troupe_param space[] = {TROUPE_INTEGER(pair, left, 1, 2)};
     const troupe_trainer *trainer = &troupe_trainer_fit;
     troupe_tune_options how = {.size = sizeof how, .metric = "loss", .goal = TROUPE_MINIMIZE};
+    REFUSED(troupe_sweep_start_as, (NULL, space, 1, &sweep, &how), "trainer");
+    REFUSED(troupe_sweep_start_as, (trainer, NULL, 1, &sweep, &how), "space");
+    REFUSED(troupe_sweep_start_as, (trainer, space, 1, NULL, &how), "sweep");
     REFUSED(troupe_tune_as, (NULL, space, 1, &sweep, &how), "trainer");
     REFUSED(troupe_tune_as, (trainer, NULL, 1, &sweep, &how), "space");
     how.scheduler = troupe_asha(.grace = 1); // Consumed all the same.
     REFUSED(troupe_tune_as, (trainer, space, 1, NULL, &how), "sweep");
     SILENT(troupe_tune_as, (trainer, space, 1, &sweep, NULL)); // No metric.
+    REFUSED(troupe_sweep_wait, (NULL, 0), "sweep");
+    REFUSED(troupe_sweep_add, (NULL, 1), "sweep");
+    HARMLESS(troupe_sweep_stop, (NULL));
+    HARMLESS(troupe_sweep_pause, (NULL));
+    HARMLESS(troupe_sweep_go_on, (NULL));
+    HARMLESS(troupe_sweep_front, (NULL, NULL));
     HARMLESS(troupe_sweep_free, (NULL));
     HARMLESS(troupe_sweep_count, (NULL));
     HARMLESS(troupe_sweep_trial, (NULL, 0));

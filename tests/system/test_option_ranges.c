@@ -368,7 +368,7 @@ static void test_training(void **state)
     expect(TUNE(.trials = -1), "trials");
     expect(TUNE(.trials = INT_MAX), "trials");
     expect(TUNE(.concurrent = -1), "concurrent");
-    expect(TUNE(.search = (troupe_search)2), "search");
+    expect(TUNE(.search = (troupe_search)3), "search");
     expect(TUNE(.grid_points = -1), "grid_points");
     expect(TUNE(.grid_points = INT_MAX), "grid_points");
     expect(TUNE(.scheduler = troupe_asha(.grace = -1)), "grace");

@@ -11,11 +11,11 @@ static const char *const params[] = {"rate", "hidden"};
 
 #define KNOWN(x)                                                                                   \
     {                                                                                              \
-        (x), true                                                                                  \
+        (x), true, NULL                                                                            \
     }
 #define NOTHING                                                                                    \
     {                                                                                              \
-        0, false                                                                                   \
+        0, false, NULL                                                                             \
     }
 
 static const trp_table_cell param_cells[][2] = {

@@ -34,8 +34,8 @@ struct troupe_job {
     fake_settings config;
     troupe_follower follower;
     troupe_job_state state;
-    bool stop, calling, waited;
-    int number, answered, restarted, overran;
+    bool stop, pause, calling, waited;
+    int trial, number, answered, restarted, overran;
     char path[512];
     struct troupe_result result;
 };
@@ -62,6 +62,11 @@ static struct fake_train {
     // What was seen.
     struct troupe_job *jobs[FAKE_JOBS_MAX];
     int submitted, running, open, running_max, open_max, results, left;
+    struct {
+        fake_settings config;
+        char name[64], from[512]; // Of its folder; what it begins with, "": nothing.
+        int ranks, pauses, goings_on, resized;
+    } seen[FAKE_JOBS_MAX];
 } fake;
 
 static double fake_quadratic(const fake_settings *config, int report)
@@ -96,7 +101,7 @@ static void fake_set_state(struct troupe_job *job, troupe_job_state state)
 
 static void fake_finish(struct troupe_job *job, troupe_status status, const char *error)
 {
-    if (job->state != TROUPE_JOB_QUEUED)
+    if (job->state != TROUPE_JOB_QUEUED && job->state != TROUPE_JOB_PAUSED)
         fake.running--;
     job->result.status = status;
     job->result.stopped = status == TROUPE_OK && job->stop;
@@ -107,8 +112,10 @@ static void fake_finish(struct troupe_job *job, troupe_status status, const char
 
 static void fake_report(struct troupe_job *job)
 {
-    bool stopping = job->stop;
+    bool stopping = job->stop || job->pause;
     job->number++;
+    troupe_follower follower = job->follower;
+    fake_begin_call(job);
     troupe_metric metrics[] = {{"epoch", job->number},
                                {fake.metric, fake.curve(&job->config, job->number)}};
     char checkpoint[640];
@@ -118,8 +125,6 @@ static void fake_report(struct troupe_job *job)
                                  .count = 2,
                                  .elapsed_s = job->number * 0.5,
                                  .checkpoint = job->number % 2 == 0 ? checkpoint : NULL};
-    troupe_follower follower = job->follower;
-    fake_begin_call(job);
     follower.report(follower.user, job, &event);
     memset(metrics, 0xee, sizeof metrics); // Borrowed during the call only.
     memset(checkpoint, 0xee, sizeof checkpoint);
@@ -134,6 +139,17 @@ static bool fake_step(struct troupe_job *job)
 {
     if (job->state == TROUPE_JOB_DONE)
         return false;
+    if (job->state == TROUPE_JOB_PAUSED) {
+        if (job->stop)
+            fake_finish(job, TROUPE_OK, "");
+        else if (!job->pause)
+            fake_set_state(job, TROUPE_JOB_QUEUED);
+        return job->stop || !job->pause;
+    }
+    if (job->state == TROUPE_JOB_QUEUED && job->pause && !job->stop) {
+        fake_set_state(job, TROUPE_JOB_PAUSED);
+        return true;
+    }
     if (job->state == TROUPE_JOB_QUEUED) {
         if (job->stop) {
             fake_finish(job, TROUPE_OK, "");
@@ -144,6 +160,13 @@ static bool fake_step(struct troupe_job *job)
         fake.running++;
         fake.running_max = fake.running > fake.running_max ? fake.running : fake.running_max;
         fake_set_state(job, TROUPE_JOB_RUNNING);
+    }
+    if (job->pause && !job->stop && job->number < job->config.epochs &&
+        job->overran++ == fake.overrun) {
+        job->overran = 0;
+        fake.running--;
+        fake_set_state(job, TROUPE_JOB_PAUSED);
+        return true;
     }
     if ((job->stop && job->overran++ == fake.overrun) || job->number >= job->config.epochs) {
         fake_finish(job, TROUPE_OK, "");
@@ -205,6 +228,12 @@ static troupe_status fake_submit(const troupe_trainer *trainer, const void *conf
     made->config = *(const fake_settings *)config;
     made->follower = *follower;
     snprintf(made->path, sizeof made->path, "%s/%s", how->storage, how->name);
+    made->trial = (int)strtol(how->name + strlen("fit_3d3d1_"), NULL, 10);
+    fake.seen[number].config = made->config;
+    fake.seen[number].ranks = how->ranks;
+    snprintf(fake.seen[number].name, sizeof fake.seen[number].name, "%s", how->name);
+    snprintf(fake.seen[number].from, sizeof fake.seen[number].from, "%s",
+             how->from != NULL ? how->from : "");
     assert_true(mkdir(made->path, 0777) == 0 || (how->key != NULL && errno == EEXIST));
     fake.jobs[fake.submitted++] = made;
     fake.open++;
@@ -238,6 +267,43 @@ static void fake_stop(troupe_job *job)
     job->answered = job->number;
     pthread_cond_broadcast(&fake.changed);
     pthread_mutex_unlock(&fake.lock);
+}
+
+static int fake_place(const troupe_job *job)
+{
+    int place = 0;
+    while (fake.jobs[place] != job)
+        place++;
+    return place;
+}
+
+static void fake_pause(troupe_job *job)
+{
+    pthread_mutex_lock(&fake.lock);
+    job->pause = true;
+    job->answered = job->number;
+    fake.seen[fake_place(job)].pauses++;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static void fake_go_on(troupe_job *job)
+{
+    pthread_mutex_lock(&fake.lock);
+    job->pause = false;
+    fake.seen[fake_place(job)].goings_on++;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static troupe_status fake_resize(troupe_job *job, int ranks)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.seen[fake_place(job)].resized = ranks;
+    job->answered = job->number;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+    return TROUPE_OK;
 }
 
 static void fake_kill(troupe_job *job, troupe_status status, const char *why)
@@ -340,6 +406,9 @@ static const trp_sweep_port fake_port = {
     .server = fake_server,
     .find = fake_find,
     .stop = fake_stop,
+    .pause = fake_pause,
+    .go_on = fake_go_on,
+    .resize = fake_resize,
     .kill = fake_kill,
     .wait = fake_wait,
     .status = fake_status,
@@ -429,11 +498,40 @@ static inline troupe_status fake_pacer_decide(troupe_scheduler *scheduler,
     fake_pacer *self = (fake_pacer *)scheduler;
     TROUPE_TRY(self->inner->decide(self->inner, progress, verdict));
     pthread_mutex_lock(&fake.lock);
-    if (verdict->act == TROUPE_ACT_GO_ON)
-        fake.jobs[progress->trial]->answered = progress->report;
+    for (int i = 0; verdict->act == TROUPE_ACT_GO_ON && i < fake.submitted; i++)
+        if (fake.jobs[i] != NULL && fake.jobs[i]->trial == progress->trial)
+            fake.jobs[i]->answered = fake.jobs[i]->number;
     pthread_cond_broadcast(&fake.changed);
     pthread_mutex_unlock(&fake.lock);
     return TROUPE_OK;
+}
+
+static inline troupe_status fake_pacer_begin(troupe_scheduler *scheduler,
+                                             const troupe_problem *problem)
+{
+    troupe_scheduler *inner = ((fake_pacer *)scheduler)->inner;
+    return inner->begin != NULL ? inner->begin(inner, problem) : TROUPE_OK;
+}
+
+static inline troupe_status fake_pacer_added(troupe_scheduler *scheduler, int trial,
+                                             const double *x)
+{
+    troupe_scheduler *inner = ((fake_pacer *)scheduler)->inner;
+    return inner->added != NULL ? inner->added(inner, trial, x) : TROUPE_OK;
+}
+
+static inline troupe_status fake_pacer_ended(troupe_scheduler *scheduler, int trial,
+                                             troupe_ending ending)
+{
+    troupe_scheduler *inner = ((fake_pacer *)scheduler)->inner;
+    return inner->ended != NULL ? inner->ended(inner, trial, ending) : TROUPE_OK;
+}
+
+static inline troupe_status fake_pacer_next(troupe_scheduler *scheduler, bool fresh, int *trial,
+                                            troupe_verdict *verdict)
+{
+    troupe_scheduler *inner = ((fake_pacer *)scheduler)->inner;
+    return inner->next(inner, fresh, trial, verdict);
 }
 
 static inline void fake_pacer_destroy(troupe_scheduler *scheduler)
@@ -447,6 +545,11 @@ static inline troupe_scheduler *fake_paced(troupe_scheduler *inner)
     fake_pacer *self = calloc(1, sizeof *self);
     self->inner = inner == NULL ? trp_fifo() : inner;
     self->base.abi = TROUPE_ABI;
+    self->base.describe = "FIFO";
+    self->base.begin = fake_pacer_begin;
+    self->base.added = fake_pacer_added;
+    self->base.ended = fake_pacer_ended;
+    self->base.next = self->inner->next != NULL ? fake_pacer_next : NULL;
     self->base.decide = fake_pacer_decide;
     self->base.destroy = fake_pacer_destroy;
     return &self->base;
@@ -459,6 +562,8 @@ static inline troupe_status run_fit(troupe_sweep **sweep, troupe_tune_options ho
     how.scheduler = fake.lockstep ? fake_paced(how.scheduler) : how.scheduler;
     how.metric = how.metric == NULL ? "loss" : how.metric;
     how.goal = how.goal == TROUPE_GOAL_NONE ? TROUPE_MINIMIZE : how.goal;
+    if (how.search == TROUPE_SEARCH_AUTO && how.searcher == NULL)
+        how.search = TROUPE_SEARCH_RANDOM;
     troupe_train_options train = {.size = sizeof train};
     if (how.train != NULL)
         train = *how.train;
@@ -505,6 +610,7 @@ static inline troupe_scheduler *script(int trial, int at, troupe_act decision, b
     *freed = false;
     *self = (scripted){.trial = trial, .at = at, .decision = decision, .freed = freed};
     self->base.abi = TROUPE_ABI;
+    self->base.describe = "a script";
     self->base.decide = scripted_decide;
     self->base.destroy = scripted_destroy;
     return &self->base;

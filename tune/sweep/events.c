@@ -1,7 +1,6 @@
 // events.c: a list under a mutex; the reader sleeps on a condition that counts monotonic time.
 #include <tune/sweep/events.h>
 
-#include <actors/sched/scheduler.h>
 #include <errno.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
@@ -54,7 +53,7 @@ static const char *copy_text(char **at, const char *text)
     return copy;
 }
 
-static trp_event *make_report(int trial, const troupe_report_event *report)
+static trp_event *make_report(int trial, int run, const troupe_report_event *report)
 {
     size_t texts = report->checkpoint == NULL ? 0 : strlen(report->checkpoint) + 1;
     for (size_t i = 0; i < report->count; i++)
@@ -65,6 +64,7 @@ static trp_event *make_report(int trial, const troupe_report_event *report)
     troupe_metric *metrics = (troupe_metric *)(event + 1);
     char *at = (char *)(metrics + report->count);
     event->trial = trial;
+    event->run = run;
     event->is_report = true;
     event->report = *report;
     event->report.metrics = metrics;
@@ -77,18 +77,19 @@ static trp_event *make_report(int trial, const troupe_report_event *report)
     return event;
 }
 
-void trp_events_push_report(trp_events *events, int trial, const troupe_report_event *report)
+void trp_events_push_report(trp_events *events, int trial, int run,
+                            const troupe_report_event *report)
 {
-    push(events, make_report(trial, report));
+    push(events, make_report(trial, run, report));
 }
 
-void trp_events_push_checkpoint(trp_events *events, int trial,
+void trp_events_push_checkpoint(trp_events *events, int trial, int run,
                                 const troupe_checkpoint_event *checkpoint)
 {
     const troupe_report_event report = {.number = checkpoint->report,
                                         .elapsed_s = checkpoint->elapsed_s,
                                         .checkpoint = checkpoint->folder};
-    trp_event *event = make_report(trial, &report);
+    trp_event *event = make_report(trial, run, &report);
     if (event != NULL) {
         event->is_report = false;
         event->is_checkpoint = true;
@@ -96,15 +97,24 @@ void trp_events_push_checkpoint(trp_events *events, int trial,
     push(events, event);
 }
 
-void trp_events_push_state(trp_events *events, int trial, troupe_job_state state, int pid)
+void trp_events_push_state(trp_events *events, int trial, int run, troupe_job_state state, int pid)
 {
     trp_event *event = trp_alloc(sizeof *event);
     if (event != NULL) {
         event->trial = trial;
+        event->run = run;
         event->state = state;
         event->pid = pid;
     }
     push(events, event);
+}
+
+void trp_events_wake(trp_events *events)
+{
+    pthread_mutex_lock(&events->lock);
+    events->woken = true;
+    pthread_cond_signal(&events->filled);
+    pthread_mutex_unlock(&events->lock);
 }
 
 troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event **event)
@@ -113,17 +123,14 @@ troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event 
                                 .tv_nsec = deadline_ns % 1000000000};
     troupe_status status = TROUPE_OK;
 
-    // Where this is a method, another thread runs the process's actors meanwhile.
-    TROUPE_TRY(trp_scheduler_block());
     pthread_mutex_lock(&events->lock);
-    while (events->first == NULL && !events->lost && status == TROUPE_OK) {
+    while (events->first == NULL && !events->lost && !events->woken && status == TROUPE_OK) {
         int error = deadline_ns < 0
                         ? pthread_cond_wait(&events->filled, &events->lock)
                         : pthread_cond_timedwait(&events->filled, &events->lock, &deadline);
         if (error == ETIMEDOUT)
             status = TROUPE_TIMED_OUT;
     }
-    trp_scheduler_unblock();
     if (events->lost) {
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a report of a trial");
     } else if (events->first != NULL) {
@@ -134,16 +141,20 @@ troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event 
         first->next = NULL;
         *event = first;
         status = TROUPE_OK;
+    } else if (events->woken) {
+        events->woken = false;
+        status = TROUPE_BUSY;
     }
     pthread_mutex_unlock(&events->lock);
     return status;
 }
 
-void trp_events_deal(trp_events *events, trp_dealt *dealt, int report, bool stop)
+void trp_events_deal(trp_events *events, trp_dealt *dealt, int report, troupe_act act, int ranks)
 {
     pthread_mutex_lock(&events->lock);
     dealt->report = report;
-    dealt->stop = stop;
+    dealt->act = act;
+    dealt->ranks = ranks;
     pthread_cond_broadcast(&events->dealt);
     pthread_mutex_unlock(&events->lock);
 }
@@ -156,12 +167,14 @@ void trp_events_let_go(trp_events *events, trp_dealt *dealt)
     pthread_mutex_unlock(&events->lock);
 }
 
-bool trp_events_await_dealt(trp_events *events, const trp_dealt *dealt, int report)
+troupe_act trp_events_await_dealt(trp_events *events, const trp_dealt *dealt, int report,
+                                  int *ranks)
 {
     pthread_mutex_lock(&events->lock);
     while (dealt->report < report && !dealt->over)
         pthread_cond_wait(&events->dealt, &events->lock);
-    bool stop = dealt->stop;
+    troupe_act act = dealt->act;
+    *ranks = act == TROUPE_ACT_RESIZE ? dealt->ranks : *ranks;
     pthread_mutex_unlock(&events->lock);
-    return stop;
+    return act;
 }

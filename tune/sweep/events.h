@@ -1,15 +1,17 @@
-// events.h: what Train's threads tell the controller: a queue with one reader, which waits on it.
+// events.h: what Train's threads and callers tell the controller: a queue with one reader, which
+// waits on it.
 //
 // Pushing never waits and takes no lock but the queue's own, so that a follower may do it anywhere.
 #ifndef TRP_TUNE_EVENTS_H
 #define TRP_TUNE_EVENTS_H
 
 #include <pthread.h>
-#include <troupe/train.h>
+#include <troupe/tune.h>
 
 typedef struct trp_event {
     struct trp_event *next;
     int trial;
+    int run;            // Which of the trial's runs it is of.
     bool is_report;     // Else, unless it is of a checkpoint: the job is in a new state.
     bool is_checkpoint; // Number and folder are in `report`.
     troupe_job_state state;
@@ -17,38 +19,44 @@ typedef struct trp_event {
     troupe_report_event report; // With copies of all that it points to, in the event's own block.
 } trp_event;
 
-// How far the controller is with a trial, for whom waits for that.
+// How far the controller is with a run, for whom waits for that.
 typedef struct trp_dealt {
-    int report; // The last one that it has dealt with.
-    bool stop;  // The trial ends.
-    bool over;  // Nobody waits any more.
+    int report;     // The last one that it has dealt with,
+    troupe_act act; // what was decided there,
+    int ranks;      // and how many it goes on with, where that is to resize it.
+    bool over;      // Nobody waits any more.
 } trp_dealt;
 
 typedef struct trp_events {
     pthread_mutex_t lock;
     pthread_cond_t filled, dealt;
     trp_event *first, **last;
-    bool lost; // An event could not be stored.
+    bool lost;  // An event could not be stored.
+    bool woken; // There is something else to see to.
 } trp_events;
 
 void trp_events_open(trp_events *events);
 void trp_events_close(trp_events *events); // Frees what is left. Nobody may push any more.
 
-void trp_events_push_report(trp_events *events, int trial, const troupe_report_event *report);
-void trp_events_push_checkpoint(trp_events *events, int trial,
+void trp_events_push_report(trp_events *events, int trial, int run,
+                            const troupe_report_event *report);
+void trp_events_push_checkpoint(trp_events *events, int trial, int run,
                                 const troupe_checkpoint_event *checkpoint);
-void trp_events_push_state(trp_events *events, int trial, troupe_job_state state, int pid);
+void trp_events_push_state(trp_events *events, int trial, int run, troupe_job_state state, int pid);
+// Has the reader return, if nothing else comes.
+void trp_events_wake(trp_events *events);
 
 // Takes the oldest event, waiting for one up to `deadline_ns` of trp_clock_ns (negative: for ever).
-// The caller frees *event with trp_free. TROUPE_TIMED_OUT: none came. TROUPE_NO_MEMORY: one was
-// lost.
+// The caller frees *event with trp_free. TROUPE_TIMED_OUT: none came; TROUPE_BUSY: none, and the
+// reader was woken. TROUPE_NO_MEMORY: one was lost.
 troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event **event);
 
 // The controller has dealt with that report, and with all before it.
-void trp_events_deal(trp_events *events, trp_dealt *dealt, int report, bool stop);
+void trp_events_deal(trp_events *events, trp_dealt *dealt, int report, troupe_act act, int ranks);
 // Nobody waits for it any more.
 void trp_events_let_go(trp_events *events, trp_dealt *dealt);
-// Waits until that report has been dealt with. Whether the trial ends.
-bool trp_events_await_dealt(trp_events *events, const trp_dealt *dealt, int report);
+// Waits until that report has been dealt with, and says what was decided.
+troupe_act trp_events_await_dealt(trp_events *events, const trp_dealt *dealt, int report,
+                                  int *ranks);
 
 #endif

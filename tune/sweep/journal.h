@@ -1,39 +1,37 @@
-// journal.h: the files that a sweep leaves in its folder: trials.jsonl, one line of JSON an event,
-// and params.json in each trial's folder.
+// journal.h: what a sweep leaves in its folder: its own lines in trials.jsonl, between those of its
+// study (tune/study/study.h), and params.json in each trial's folder.
 //
-// A line is one write(2) at the end of the file, so that a sweep that is killed leaves whole lines.
-// A file that cannot be written is told of once and ends no sweep.
+//     sweep       the first one: what it is, and its id
+//     submitted   a run of a trial was: with its config
+//     run         another run of a trial follows, with what it begins
+//     checkpoint  one is there
+//     reported    a report that the study is not asked about: the trial has been told to stop
+//     ended       a trial is over that was so to the study already
+//
+// Lines of the study have what the sweep puts down beside it: "name" and "metrics" of a "report",
+// "name", "state" and the like of an "end".
 #ifndef TRP_TUNE_JOURNAL_H
 #define TRP_TUNE_JOURNAL_H
 
 #include <runtime/base/buffer.h>
+#include <tune/study/record.h>
 #include <tune/sweep/sweep.h>
 
-typedef struct trp_journal {
-    int fd; // -1: not open.
-    bool warned;
-    bool torn; // The last line was written in part.
-} trp_journal;
-
-// Makes trials.jsonl in the sweep's folder; its first line says what the sweep is. Only this
-// process writes to it while it is open.
-troupe_status trp_journal_open(trp_journal *journal, const troupe_sweep *sweep);
-// Opens the one that is there, and reads its whole lines, the caller's to free; none: it has been
-// made anew, as by the first. TROUPE_BUSY: another process has it.
-troupe_status trp_journal_open_again(trp_journal *journal, const troupe_sweep *sweep,
-                                     trp_buffer *text);
-void trp_journal_close(trp_journal *journal);
-// Takes the file away again, for a sweep that never began.
-void trp_journal_remove(const char *folder);
-
-void trp_journal_submitted(trp_journal *journal, const troupe_sweep *sweep, const trp_trial *trial);
-// Writes params.json into `path`, the trial's folder, which is a run's by then.
-void trp_journal_params(trp_journal *journal, const troupe_sweep *sweep, const trp_trial *trial,
-                        const char *path);
-void trp_journal_checkpoint(trp_journal *journal, const trp_trial *trial, int number,
+void trp_journal_first(trp_tune_record *record, const troupe_sweep *sweep);
+void trp_journal_submitted(trp_tune_record *record, const troupe_sweep *sweep,
+                           const trp_trial *trial);
+void trp_journal_run(trp_tune_record *record, const trp_trial *trial);
+void trp_journal_checkpoint(trp_tune_record *record, const trp_trial *trial, int number,
                             const char *folder);
-void trp_journal_report(trp_journal *journal, const trp_trial *trial,
-                        const troupe_report_event *report);
-void trp_journal_end(trp_journal *journal, const trp_trial *trial);
+void trp_journal_reported(trp_tune_record *record, const trp_trial *trial,
+                          const troupe_report_event *report);
+void trp_journal_ended(trp_tune_record *record, const trp_trial *trial);
+// Members for the lines of the study: a text in `out`. NULL: no memory.
+const char *trp_journal_of_report(trp_buffer *out, const trp_trial *trial,
+                                  const troupe_report_event *report);
+const char *trp_journal_of_end(trp_buffer *out, const trp_trial *trial);
+
+// Writes params.json into `path`, the trial's folder, which is a run's by then.
+void trp_journal_params(troupe_sweep *sweep, const trp_trial *trial, const char *path);
 
 #endif

@@ -1,4 +1,5 @@
 // options.c: checks the options of a sweep and fills in their defaults.
+#include <math.h>
 #include <runtime/base/options_take.h>
 #include <string.h>
 #include <tune/sweep/sweep.h>
@@ -18,6 +19,14 @@ static troupe_status check_name(const char *name)
     return TROUPE_OK;
 }
 
+static troupe_status check_goal(troupe_goal goal)
+{
+    if (goal == TROUPE_MINIMIZE || goal == TROUPE_MAXIMIZE)
+        return TROUPE_OK;
+    return troupe_fail(TROUPE_INVALID, "goal is %d, must be TROUPE_MINIMIZE or TROUPE_MAXIMIZE",
+                       (int)goal);
+}
+
 static troupe_status check_metric(const char *metric)
 {
     if (metric == NULL || metric[0] == '\0')
@@ -31,18 +40,26 @@ static troupe_status check_metric(const char *metric)
 
 static troupe_status check_numbers(const troupe_tune_options *how)
 {
-    if (how->goal != TROUPE_MINIMIZE && how->goal != TROUPE_MAXIMIZE)
-        return troupe_fail(TROUPE_INVALID, "goal is %d, must be TROUPE_MINIMIZE or TROUPE_MAXIMIZE",
-                           (int)how->goal);
     if (how->trials < 0 || how->trials > TRP_TRIALS_MAX)
         return troupe_fail(TROUPE_INVALID, "trials is %d, must be 1 to %d", how->trials,
                            TRP_TRIALS_MAX);
     if (how->concurrent < 0)
         return troupe_fail(TROUPE_INVALID, "concurrent is %d, must be at least 1", how->concurrent);
-    if (how->search != TROUPE_SEARCH_RANDOM && how->search != TROUPE_SEARCH_GRID)
-        return troupe_fail(TROUPE_INVALID,
-                           "search is %d, must be TROUPE_SEARCH_RANDOM or TROUPE_SEARCH_GRID",
+    if (how->search < TROUPE_SEARCH_AUTO || how->search > TROUPE_SEARCH_RANDOM)
+        return troupe_fail(TROUPE_INVALID, "search is %d, must be one of TROUPE_SEARCH_...",
                            (int)how->search);
+    if (how->search != TROUPE_SEARCH_AUTO && how->searcher != NULL)
+        return troupe_fail(TROUPE_INVALID, "both search and searcher are given: expected one");
+    if (how->retries < 0)
+        return troupe_fail(TROUPE_INVALID, "retries is %d, must be at least 0", how->retries);
+    if (how->patience < 0)
+        return troupe_fail(TROUPE_INVALID, "patience is %d, must be at least 0", how->patience);
+    if (!(how->time_budget_s >= 0 && how->time_budget_s <= TRP_TRIAL_TIMEOUT_MAX_S))
+        return troupe_fail(TROUPE_INVALID,
+                           "time_budget_s is %g, must be 0 (any time) to %d seconds",
+                           how->time_budget_s, TRP_TRIAL_TIMEOUT_MAX_S);
+    if (how->target != NULL && isnan(*how->target))
+        return troupe_fail(TROUPE_INVALID, "target is NaN: expected a value of the metric");
     if (!(how->trial_timeout_s >= 0 && how->trial_timeout_s <= TRP_TRIAL_TIMEOUT_MAX_S))
         return troupe_fail(TROUPE_INVALID,
                            "trial_timeout_s is %g, must be 0 (no limit) to %d seconds",
@@ -79,10 +96,49 @@ static troupe_status choose_server(troupe_tune_options *how, troupe_train_option
     return TROUPE_OK;
 }
 
+static troupe_status take_objectives(const troupe_tune_options *how, troupe_sweep *sweep)
+{
+    const troupe_objective one = {how->metric, how->goal};
+    const troupe_objective *of = how->objective_count > 0 ? how->objectives : &one;
+    sweep->objective_count = how->objective_count > 0 ? how->objective_count : 1;
+    if (how->objective_count > TRP_OBJECTIVES_MAX)
+        return troupe_fail(TROUPE_INVALID, "objective_count is %zu, must be at most %d",
+                           how->objective_count, TRP_OBJECTIVES_MAX);
+    if (how->objective_count > 0 && (how->objectives == NULL || how->metric != NULL))
+        return troupe_fail(TROUPE_INVALID,
+                           how->metric != NULL
+                               ? "both metric and objectives are given: expected one"
+                               : "objectives is NULL, and objective_count is not 0");
+    for (size_t i = 0; i < sweep->objective_count; i++) {
+        TROUPE_TRY(check_metric(of[i].metric));
+        TROUPE_TRY(check_goal(of[i].goal));
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(of[i].metric, of[j].metric) == 0)
+                return troupe_fail(TROUPE_INVALID, "objectives has the metric %s twice",
+                                   of[i].metric);
+        sweep->objectives[i].goal = of[i].goal;
+        strcpy(sweep->objectives[i].metric, of[i].metric);
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status check_parts(const troupe_tune_options *how)
+{
+    if (how->scheduler != NULL && how->scheduler->refusal != TROUPE_OK)
+        return troupe_fail(how->scheduler->refusal, "%s", how->scheduler->describe);
+    if (how->searcher != NULL && how->searcher->refusal != TROUPE_OK)
+        return troupe_fail(how->searcher->refusal, "%s", how->searcher->name);
+    if ((how->first_count > 0 && how->first == NULL) || (how->warm_count > 0 && how->warm == NULL))
+        return troupe_fail(TROUPE_INVALID, "%s is NULL, and its count is not 0",
+                           how->warm_count > 0 && how->warm == NULL ? "warm" : "first");
+    return TROUPE_OK;
+}
+
 troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune_options *how,
-                                troupe_tune_options *filled, troupe_train_options *train)
+                                troupe_sweep *sweep)
 {
     troupe_tune_options options;
+    troupe_train_options *train = &sweep->train;
     if (trainer == NULL)
         return troupe_fail(TROUPE_INVALID, "the trainer is NULL");
     if (trainer->abi != TROUPE_ABI)
@@ -91,11 +147,10 @@ troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune
                            trainer->abi, TROUPE_ABI);
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_tune", options, how));
     TROUPE_TRY(TRP_OPTIONS_TAKE(".train of troupe_tune", *train, options.train));
-    TROUPE_TRY(check_metric(options.metric));
+    TROUPE_TRY(take_objectives(&options, sweep));
     TROUPE_TRY(choose_server(&options, train));
     TROUPE_TRY(check_numbers(&options));
-    if (options.scheduler != NULL && options.scheduler->refusal != TROUPE_OK)
-        return troupe_fail(options.scheduler->refusal, "%s", options.scheduler->describe);
+    TROUPE_TRY(check_parts(&options));
     if (train->name != NULL)
         return troupe_fail(TROUPE_INVALID,
                            "train.name is \"%.140s\", but trials are named by the sweep; its own"
@@ -107,6 +162,17 @@ troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune
     options.grid_points = options.grid_points == 0 ? 3 : options.grid_points;
     train->size = sizeof *train;
     options.train = NULL; // Its copy is used.
-    *filled = options;
+    sweep->how = options;
     return TROUPE_OK;
+}
+
+void trp_sweep_consume(const troupe_tune_options *how)
+{
+    troupe_tune_options options = {0};
+    if (how == NULL)
+        return;
+    size_t size = how->size < sizeof options ? how->size : sizeof options;
+    memcpy(&options, how, size);
+    troupe_scheduler_free(&options.scheduler);
+    troupe_searcher_free(&options.searcher);
 }

@@ -11,9 +11,10 @@
 TROUPE_STRUCT(first_line, (troupe_text, event), (troupe_text, trainer), (troupe_text, metric),
               (troupe_text, goal), (int, trials), (uint64_t, seed), (troupe_text, scheduler),
               (troupe_text, id), (troupe_text, server));
-TROUPE_STRUCT(next_line, (troupe_text, event), (troupe_text, trial), (int, number),
-              (double, elapsed_s), (troupe_text, state), (int, reports), (double, best),
-              (troupe_text, error), (troupe_text, checkpoint));
+TROUPE_STRUCT(next_line, (troupe_text, event), (int, number), (double, elapsed_s),
+              (troupe_text, state), (int, reports), (double, best), (troupe_text, error),
+              (troupe_text, checkpoint), (int, run), (int, failures));
+TROUPE_STRUCT(named_line, (troupe_text, trial));
 
 // An older version has put down no server.
 static bool has_other_server(const first_line *line, const troupe_sweep *sweep)
@@ -30,11 +31,10 @@ static bool differs(const char *one, const char *other)
 // The first thing in which the line is of another sweep; NULL: nothing.
 static const char *difference(const first_line *line, const troupe_sweep *sweep)
 {
-    bool maximize = sweep->how.goal == TROUPE_MAXIMIZE;
+    bool maximize = sweep->objectives[0].goal == TROUPE_MAXIMIZE;
     return differs(line->trainer, sweep->trainer->name)              ? "its trainer"
-           : differs(line->metric, sweep->metric)                    ? "metric"
+           : differs(line->metric, trp_sweep_metric(sweep))          ? "metric"
            : differs(line->goal, maximize ? "maximize" : "minimize") ? "goal"
-           : line->trials != sweep->count                            ? "trials"
            : line->seed != sweep->how.seed                           ? "seed"
            : differs(line->scheduler, sweep->scheduler)              ? "scheduler"
                                                                      : NULL;
@@ -77,11 +77,13 @@ troupe_status trp_replay_check(const char *text, size_t size, troupe_sweep *swee
 // Which trial has that name; -1: none.
 static int trial_named(const troupe_sweep *sweep, const char *name)
 {
+    char expected[256];
     const char *digits = name != NULL ? strrchr(name, '_') : NULL;
     long number = digits != NULL ? strtol(digits + 1, NULL, 10) : -1;
-    bool is =
-        number >= 0 && number < sweep->count && strcmp(sweep->trials[number].view.name, name) == 0;
-    return is ? (int)number : -1;
+    if (number < 0 || number >= TRP_TRIALS_MAX)
+        return -1;
+    trp_sweep_trial_name(sweep, (int)number, expected, sizeof expected);
+    return strcmp(expected, name) == 0 ? (int)number : -1;
 }
 
 static troupe_status read_metrics(trp_json line, trp_arena *arena, troupe_report_event *event)
@@ -111,51 +113,61 @@ static troupe_trial_state state_named(const char *name)
     return TROUPE_TRIAL_TERMINATED;
 }
 
-// False: it is none that is known.
-static bool read_line(trp_json value, const troupe_sweep *sweep, trp_arena *arena,
-                      trp_replayed *read)
+// What a line says, by its event; a line of the study is one with a number.
+static bool kind_of(const char *event, bool of_study, trp_replayed *read)
 {
-    static const char *const kinds[] = {"submitted", "report", "checkpoint", "end"};
+    static const struct {
+        const char *event;
+        bool of_study;
+        int is;
+    } kinds[] = {
+        {"suggest", true, TRP_REPLAYED_BEGUN},
+        {"again", true, TRP_REPLAYED_AGAIN},
+        {"report", true, TRP_REPLAYED_REPORT},
+        {"end", true, TRP_REPLAYED_END},
+        {"submitted", false, TRP_REPLAYED_SUBMITTED},
+        {"run", false, TRP_REPLAYED_RUN},
+        {"reported", false, TRP_REPLAYED_REPORT},
+        {"checkpoint", false, TRP_REPLAYED_CHECKPOINT},
+        {"ended", false, TRP_REPLAYED_END},
+    };
+    for (size_t i = 0; event != NULL && i < sizeof kinds / sizeof *kinds; i++) {
+        if (kinds[i].of_study != of_study || strcmp(event, kinds[i].event) != 0)
+            continue;
+        read->is = kinds[i].is;
+        read->decided = of_study;
+        return true;
+    }
+    return false;
+}
+
+bool trp_replay_line(const char *text, size_t size, const troupe_sweep *sweep, int number,
+                     trp_arena *arena, trp_replayed *read)
+{
+    trp_json value;
     next_line line = {.best = (double)NAN};
-    size_t kind = 0;
-    if (trp_json_read(&troupe_type_next_line, value, arena, &line) != TROUPE_OK ||
-        line.event == NULL)
+    named_line named = {0};
+    *read = (trp_replayed){.trial = number};
+    if (trp_json_parse(text, size, &value) != TROUPE_OK ||
+        trp_json_read(&troupe_type_next_line, value, arena, &line) != TROUPE_OK ||
+        !kind_of(line.event, number >= 0, read))
         return false;
-    while (kind < 4 && strcmp(line.event, kinds[kind]) != 0)
-        kind++;
-    *read = (trp_replayed){.trial = trial_named(sweep, line.trial),
-                           .state = state_named(line.state),
-                           .error = line.error != NULL ? line.error : "",
-                           .best = line.best,
-                           .elapsed_s = line.elapsed_s};
-    if (kind == 4 || read->trial < 0)
+    if (number < 0 && trp_json_read(&troupe_type_named_line, value, arena, &named) == TROUPE_OK)
+        read->trial = trial_named(sweep, named.trial);
+    if (read->trial < 0)
         return false;
-    read->is = (int)kind;
-    read->report = (troupe_report_event){.number = kind == 3 ? line.reports : line.number,
-                                         .elapsed_s = line.elapsed_s,
-                                         .source = "",
-                                         .checkpoint = line.checkpoint};
+    read->state = state_named(line.state);
+    read->error = line.error != NULL ? line.error : "";
+    read->best = line.best;
+    read->elapsed_s = line.elapsed_s;
+    read->run = line.run;
+    read->failures = line.failures;
+    read->report =
+        (troupe_report_event){.number = read->is == TRP_REPLAYED_END ? line.reports : line.number,
+                              .elapsed_s = line.elapsed_s,
+                              .source = "",
+                              .checkpoint = line.checkpoint};
     if (!trp_json_member(value, "config", &read->config))
         read->config = (trp_json){0};
     return read_metrics(value, arena, &read->report) == TROUPE_OK;
-}
-
-troupe_status trp_replay(const char *text, size_t size, const troupe_sweep *sweep,
-                         troupe_status (*visit)(void *user, const trp_replayed *line), void *user)
-{
-    trp_arena arena = {0};
-    troupe_status status = TROUPE_OK;
-    const char *at = text, *end;
-    for (; status == TROUPE_OK && at < text + size; at = end + 1) {
-        trp_json value;
-        trp_replayed line;
-        end = memchr(at, '\n', (size_t)(text + size - at));
-        if (end == NULL)
-            break;
-        if (at > text && trp_json_parse(at, (size_t)(end - at), &value) == TROUPE_OK &&
-            read_line(value, sweep, &arena, &line))
-            status = visit(user, &line);
-        trp_arena_clear(&arena);
-    }
-    return trp_error_settled(status);
 }

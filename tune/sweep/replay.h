@@ -1,4 +1,4 @@
-// replay.h: reads back what a sweep that was killed has left in its trials.jsonl.
+// replay.h: reads back what a sweep that was killed has left in its trials.jsonl, a line at a time.
 #ifndef TRP_TUNE_REPLAY_H
 #define TRP_TUNE_REPLAY_H
 
@@ -10,13 +10,18 @@
 typedef struct trp_replayed {
     int trial;
     enum {
+        TRP_REPLAYED_BEGUN, // It has a point.
+        TRP_REPLAYED_AGAIN, // It was paused, and goes on.
         TRP_REPLAYED_SUBMITTED,
+        TRP_REPLAYED_RUN,
         TRP_REPLAYED_REPORT,
         TRP_REPLAYED_CHECKPOINT,
         TRP_REPLAYED_END
     } is;
+    bool decided;               // Of a report: the study was asked about it.
     trp_json config;            // Of a submission; empty: the line has none.
-    troupe_report_event report; // Of a report; of a checkpoint and an end, its number.
+    int run, failures;          // Of a submission and of another run.
+    troupe_report_event report; // Of a report; of a checkpoint, a run and an end, its number.
     troupe_trial_state state;   // Of an end,
     const char *error;
     double best, elapsed_s;
@@ -25,9 +30,9 @@ typedef struct trp_replayed {
 // That the first line is of such a sweep, whose id it gives. TROUPE_EXISTS: it is of another one,
 // and differs in what the text names; TROUPE_CORRUPT; TROUPE_NO_MEMORY.
 troupe_status trp_replay_check(const char *text, size_t size, troupe_sweep *sweep);
-// Calls `visit` for the lines behind it, in their order. What cannot be read is left out. Stops at
-// a failure of `visit`, which it returns.
-troupe_status trp_replay(const char *text, size_t size, const troupe_sweep *sweep,
-                         troupe_status (*visit)(void *user, const trp_replayed *line), void *user);
+// Reads a line. `number`: of its trial, where it is the study's; else -1: the trial is found by its
+// name. What *read points to is the arena's. False: it says nothing of a trial, or cannot be read.
+bool trp_replay_line(const char *text, size_t size, const troupe_sweep *sweep, int number,
+                     trp_arena *arena, trp_replayed *read);
 
 #endif

@@ -254,8 +254,7 @@ static troupe_status run(const char *ref, const char *json, const troupe_param *
         status = prepare(it, ref, json, space, count);
     }
     if (status != TROUPE_OK) {
-        troupe_scheduler *scheduler = trp_sweep_scheduler(how); // Consumed in any case.
-        troupe_scheduler_free(&scheduler);
+        trp_sweep_consume(how);
         if (it)
             release(&it->trainer);
         return status;

@@ -2,12 +2,14 @@
 #ifndef TRP_SWEEP_H
 #define TRP_SWEEP_H
 
+#include <pthread.h>
 #include <runtime/base/arena.h>
 #include <tune/space/draws.h>
 #include <tune/sweep/trial.h>
 
 enum {
     TRP_METRIC_NAME = 64, // Bytes of a metric's name, its end included.
+    TRP_OBJECTIVES_MAX = 8,
     TRP_TRIALS_MAX = 100000,
     TRP_TRIAL_TIMEOUT_MAX_S = 1000000000, // 31 years.
 };
@@ -26,6 +28,9 @@ typedef struct trp_sweep_port {
     troupe_status (*find)(const char *key, const troupe_follower *follower, const troupe_gate *gate,
                           troupe_job **job);
     void (*stop)(troupe_job *job);
+    void (*pause)(troupe_job *job);
+    void (*go_on)(troupe_job *job);
+    troupe_status (*resize)(troupe_job *job, int ranks);
     // Kills its workers; its result has that status and sentence. May be asked again.
     void (*kill)(troupe_job *job, troupe_status status, const char *why);
     troupe_status (*wait)(troupe_job *job, int timeout_ms, troupe_result **result);
@@ -45,18 +50,41 @@ typedef struct trp_sweep_port {
 // The real one.
 extern const trp_sweep_port trp_sweep_train;
 
+typedef struct trp_control trp_control;
+
+typedef struct trp_objective {
+    char metric[TRP_METRIC_NAME];
+    troupe_goal goal;
+} trp_objective;
+
 struct troupe_sweep {
     const trp_sweep_port *port;
     const troupe_trainer *trainer;
-    troupe_tune_options how;    // Defaults filled in. Its texts and its scheduler are the caller's:
-    troupe_train_options train; // they are not touched once the sweep has ended.
+    troupe_tune_options how;    // Defaults filled in. Its texts are the caller's: they are not
+    troupe_train_options train; // touched once the sweep has ended.
     char id[33];                // Of one whose trials are a train server's: they have keys with it.
     char *server;               // The server's folder.
-    char metric[TRP_METRIC_NAME];
+    trp_objective objectives[TRP_OBJECTIVES_MAX];
+    size_t objective_count;
     char scheduler[96];
-    trp_space space;
-    trp_trial *trials;
-    int count;
+    unsigned digits; // In the names of trials.
+    bool warned;     // A file of a trial could not be written.
+    troupe_space *space;
+    trp_arena arena;    // Names and configs of trials.
+    trp_trial **trials; // Those that have begun.
+    int count, room;
+    const trp_trial *best; // NULL: none has reported.
+    int wanted;            // How many there will be; 0: not known.
+    int reports_most;      // Of a trial; 0: not known.
+    // Of one that runs. `lock` is held by the controller while it works: who reads is let in where
+    // it waits.
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    pthread_t thread;
+    bool started;                     // There is that thread, to be joined.
+    bool over;                        // It has ended,
+    troupe_error failure;             // and how, where not all was well with the sweep itself.
+    trp_control *control;             // NULL: it is over.
     char (*columns)[TRP_METRIC_NAME]; // Of metrics: TRP_COLUMNS_MAX of them, in the order shown.
     size_t column_count;
     bool columns_given; // By the caller; else they are the metrics that reports bring.
@@ -70,15 +98,27 @@ struct troupe_sweep {
     void (*release)(const troupe_trainer *trainer);
 };
 
-// Fills in defaults, and takes the options of each trial. TROUPE_INVALID names the option that is
-// wrong.
+// Fills in defaults, and takes the options of each trial and the objectives. TROUPE_INVALID names
+// the option that is wrong.
 troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune_options *how,
-                                troupe_tune_options *filled, troupe_train_options *train);
+                                troupe_sweep *sweep);
 
-// The scheduler in options of any version; NULL: none.
-troupe_scheduler *trp_sweep_scheduler(const troupe_tune_options *how);
+// Frees the scheduler and the searcher in options of any version: they are consumed in any case.
+void trp_sweep_consume(const troupe_tune_options *how);
 
-// troupe_tune_as over a given Train.
+// The metric that what is the best goes by.
+static inline const char *trp_sweep_metric(const troupe_sweep *sweep)
+{
+    return sweep->objectives[0].metric;
+}
+
+// "fit_3d3d1_00000"
+void trp_sweep_trial_name(const troupe_sweep *sweep, int number, char *name, size_t size);
+
+// troupe_sweep_start_as and troupe_tune_as over a given Train.
+troupe_status trp_sweep_begin(const trp_sweep_port *port, const troupe_trainer *trainer,
+                              const troupe_param *params, size_t count, troupe_sweep **sweep,
+                              const troupe_tune_options *how);
 troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *trainer,
                             const troupe_param *params, size_t count, troupe_sweep **sweep,
                             const troupe_tune_options *how);

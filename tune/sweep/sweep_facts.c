@@ -1,6 +1,8 @@
 // sweep_facts.c: gathers the facts of a sweep, and draws them.
 #include <tune/sweep/sweep_facts.h>
 
+#include <math.h>
+#include <runtime/codec/json.h>
 #include <string.h>
 
 trp_table_state trp_trial_table_state(troupe_trial_state state)
@@ -9,14 +11,34 @@ trp_table_state trp_trial_table_state(troupe_trial_state state)
                                              [TROUPE_TRIAL_RUNNING] = TRP_TABLE_RUNNING,
                                              [TROUPE_TRIAL_TERMINATED] = TRP_TABLE_TERMINATED,
                                              [TROUPE_TRIAL_STOPPED] = TRP_TABLE_STOPPED,
-                                             [TROUPE_TRIAL_ERROR] = TRP_TABLE_ERROR};
+                                             [TROUPE_TRIAL_ERROR] = TRP_TABLE_ERROR,
+                                             [TROUPE_TRIAL_PAUSED] = TRP_TABLE_PAUSED};
     return states[state];
 }
 
+// A choice is shown as its value is written in JSON, a text without its quotes.
+static trp_table_cell cell_of(const troupe_space *space, size_t dim, double x, trp_arena *arena)
+{
+    const trp_space_row *row = space->drawn[dim];
+    trp_table_cell cell = {.value = x, .known = !isnan(x)};
+    if (!cell.known || space->dims[dim].kind != TROUPE_DIM_CHOICE)
+        return cell;
+    const trp_json *value = &row->texts[(size_t)x];
+    if (trp_json_read(&troupe_type_double, *value, arena, &cell.value) == TROUPE_OK)
+        return cell;
+    if (trp_json_read(&troupe_type_troupe_text, *value, arena, &cell.text) == TROUPE_OK)
+        return cell;
+    char *text = trp_arena_alloc(arena, value->size + 1);
+    if (text != NULL)
+        memcpy(text, value->at, value->size);
+    cell.text = text;
+    cell.known = text != NULL;
+    return cell;
+}
+
 // Fills a row; `cells` has room for its parameters and then its metrics.
-static void gather_row(const trp_trial *trial, const trp_table *table,
-                       const trp_space_row *const *params, trp_table_cell *cells,
-                       trp_table_row *row)
+static void gather_row(const troupe_sweep *sweep, const trp_trial *trial, const trp_table *table,
+                       trp_table_cell *cells, trp_arena *arena, trp_table_row *row)
 {
     *row = (trp_table_row){
         .name = trial->view.name,
@@ -29,28 +51,28 @@ static void gather_row(const trp_trial *trial, const trp_table *table,
         .metrics = cells + table->param_count,
         .error = trial->view.error,
     };
-    for (size_t i = 0; i < table->param_count && trial->view.config != NULL; i++)
-        cells[i] = (trp_table_cell){trp_space_value(params[i], trial->view.config), true};
+    for (size_t i = 0; i < table->param_count && trial->x != NULL; i++)
+        cells[i] = cell_of(sweep->space, i, trial->x[i], arena);
     for (size_t i = 0; i < table->metric_count && trial->values != NULL; i++)
         cells[table->param_count + i] =
-            (trp_table_cell){trial->values[i], (trial->known >> i & 1) != 0};
+            (trp_table_cell){.value = trial->values[i], .known = (trial->known >> i & 1) != 0};
 }
 
 bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *now, trp_arena *arena,
                      trp_table *table)
 {
-    size_t count = (size_t)sweep->count, metrics = sweep->column_count;
-    const troupe_space *space = sweep->space.of;
-    size_t params = space->dim_count, width = params + metrics;
+    size_t count = (size_t)sweep->count, metrics = sweep->column_count, params;
+    const troupe_dim *dims = troupe_space_dims(sweep->space, &params);
+    size_t width = params + metrics;
     trp_table_row *rows = trp_arena_alloc(arena, (count + 1) * sizeof *rows);
     trp_table_cell *cells = trp_arena_alloc(arena, (count * width + 1) * sizeof *cells);
     const char **titles = trp_arena_alloc(arena, (width + 1) * sizeof *titles);
     if (rows == NULL || cells == NULL || titles == NULL)
         return false;
     for (size_t i = 0; i < width; i++)
-        titles[i] = i < params ? space->dims[i].name : sweep->columns[i - params];
+        titles[i] = i < params ? dims[i].name : sweep->columns[i - params];
 
-    double cpus_each = sweep->train.cpus_per_rank, workers = sweep->train.ranks;
+    double cpus_each = sweep->train.cpus_per_rank;
     *table = (trp_table){.title = "Tune",
                          .row = "Trial",
                          .one = "trial",
@@ -58,8 +80,8 @@ bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *no
                          .running_s = running_s,
                          .scheduler = sweep->scheduler,
                          .cpus_total = sweep->cpus,
-                         .metric = sweep->metric,
-                         .goal = sweep->how.goal,
+                         .metric = trp_sweep_metric(sweep),
+                         .goal = sweep->objectives[0].goal,
                          .params = titles,
                          .param_count = params,
                          .metrics = titles + params,
@@ -67,9 +89,10 @@ bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *no
                          .rows = rows,
                          .count = count};
     for (size_t i = 0; i < count; i++) {
-        gather_row(&sweep->trials[i], table, space->drawn, cells + i * width, &rows[i]);
-        if (sweep->trials[i].phase == TRP_TRIAL_RUNNING)
-            table->cpus_used += workers * cpus_each;
+        const trp_trial *trial = sweep->trials[i];
+        gather_row(sweep, trial, table, cells + i * width, arena, &rows[i]);
+        if (trial->phase == TRP_TRIAL_RUNNING)
+            table->cpus_used += cpus_each * (trial->ranks > 0 ? trial->ranks : sweep->train.ranks);
     }
     return true;
 }

@@ -40,6 +40,9 @@ const trp_sweep_port trp_sweep_train = {
     .server = server_of_process,
     .find = trp_keys_find_there,
     .stop = troupe_job_stop,
+    .pause = troupe_job_pause,
+    .go_on = troupe_job_go_on,
+    .resize = troupe_job_resize,
     .kill = troupe_job_kill,
     .wait = troupe_job_wait,
     .status = job_status,
@@ -55,8 +58,8 @@ const trp_sweep_port trp_sweep_train = {
     .has_gates = true,
 };
 
-troupe_status troupe_tune_as(const troupe_trainer *trainer, const troupe_param *space, size_t count,
-                             troupe_sweep **sweep, const troupe_tune_options *how)
+static troupe_status check(const troupe_trainer *trainer, const troupe_param *space, size_t count,
+                           troupe_sweep **sweep, const troupe_tune_options *how)
 {
     troupe_status status = TRP_IS_NULL(trainer)                  ? TRP_NULL(trainer)
                            : TRP_IS_NULL(sweep)                  ? TRP_NULL(sweep)
@@ -65,16 +68,39 @@ troupe_status troupe_tune_as(const troupe_trainer *trainer, const troupe_param *
                                                                  : TROUPE_OK;
     if (sweep != NULL)
         *sweep = NULL;
-    if (status != TROUPE_OK) {
-        troupe_scheduler *scheduler = trp_sweep_scheduler(how);
-        troupe_scheduler_free(&scheduler);
-        return status;
-    }
+    if (status != TROUPE_OK)
+        trp_sweep_consume(how);
+    return status;
+}
+
+// Begins, or runs, a sweep over the space, or the trainer's own where there is none.
+static troupe_status
+over_space(troupe_status (*act)(const trp_sweep_port *port, const troupe_trainer *trainer,
+                                const troupe_param *params, size_t count, troupe_sweep **sweep,
+                                const troupe_tune_options *how),
+           const troupe_trainer *trainer, const troupe_param *space, size_t count,
+           troupe_sweep **sweep, const troupe_tune_options *how)
+{
     troupe_param *own = NULL;
-    status = count == 0 ? trp_space_own_rows(trainer, &own, &count) : TROUPE_OK;
+    TROUPE_TRY(check(trainer, space, count, sweep, how));
+    troupe_status status = count == 0 ? trp_space_own_rows(trainer, &own, &count) : TROUPE_OK;
     if (status == TROUPE_OK)
-        status =
-            trp_sweep_run(&trp_sweep_train, trainer, own != NULL ? own : space, count, sweep, how);
+        status = act(&trp_sweep_train, trainer, own != NULL ? own : space, count, sweep, how);
+    else
+        trp_sweep_consume(how);
     trp_free(own);
     return status;
+}
+
+troupe_status troupe_tune_as(const troupe_trainer *trainer, const troupe_param *space, size_t count,
+                             troupe_sweep **sweep, const troupe_tune_options *how)
+{
+    return over_space(trp_sweep_run, trainer, space, count, sweep, how);
+}
+
+troupe_status troupe_sweep_start_as(const troupe_trainer *trainer, const troupe_param *space,
+                                    size_t count, troupe_sweep **sweep,
+                                    const troupe_tune_options *how)
+{
+    return over_space(trp_sweep_begin, trainer, space, count, sweep, how);
 }

@@ -27,12 +27,12 @@ static void *push_all(void *user)
                                      .metrics = metrics,
                                      .count = i == 7 ? 0 : 2,
                                      .checkpoint = i % 2 == 0 ? checkpoint : NULL};
-        trp_events_push_report(self->events, self->trial, &event);
+        trp_events_push_report(self->events, self->trial, i, &event);
         memset(name, 'x', sizeof name - 1);
         memset(checkpoint, 'x', sizeof checkpoint - 1);
         memset(metrics, 0xee, sizeof metrics);
     }
-    trp_events_push_state(self->events, self->trial, TROUPE_JOB_DONE, 0);
+    trp_events_push_state(self->events, self->trial, REPORTS + 1, TROUPE_JOB_DONE, 0);
     return NULL;
 }
 
@@ -72,6 +72,7 @@ static void test_each_threads_events_arrive_in_order(void **state)
         assert_int_equal(trp_events_pop(&events, -1, &event), TROUPE_OK);
         if (event->is_report) {
             check_report(event, ++seen[event->trial]);
+            assert_int_equal(event->run, seen[event->trial]);
         } else {
             assert_int_equal(event->state, TROUPE_JOB_DONE);
             assert_int_equal(seen[event->trial], REPORTS);
@@ -95,12 +96,15 @@ static void test_waiting_ends_at_the_deadline(void **state)
     assert_true(trp_clock_ns() >= deadline);
     assert_int_equal(trp_events_pop(&events, 0, &event), TROUPE_TIMED_OUT);
     // What is there is given whatever the deadline.
-    trp_events_push_state(&events, 3, TROUPE_JOB_RUNNING, 44);
+    trp_events_push_state(&events, 3, 0, TROUPE_JOB_RUNNING, 44);
     assert_int_equal(trp_events_pop(&events, 0, &event), TROUPE_OK);
     assert_int_equal(event->trial, 3);
     assert_int_equal(event->pid, 44);
     trp_free(event);
-    trp_events_push_state(&events, 4, TROUPE_JOB_RUNNING, 45); // Left for close to free.
+    trp_events_wake(&events);
+    assert_int_equal(trp_events_pop(&events, -1, &event), TROUPE_BUSY);
+    assert_int_equal(trp_events_pop(&events, 0, &event), TROUPE_TIMED_OUT);
+    trp_events_push_state(&events, 4, 0, TROUPE_JOB_RUNNING, 45); // Left for close to free.
     trp_events_close(&events);
 }
 
@@ -111,7 +115,7 @@ static void test_a_lost_event_is_told(void **state)
     trp_event *event;
     trp_events_open(&events);
     trp_memory_fail_after(0);
-    trp_events_push_report(&events, 0, &(troupe_report_event){.number = 1});
+    trp_events_push_report(&events, 0, 0, &(troupe_report_event){.number = 1});
     trp_memory_fail_after(-1);
     assert_int_equal(trp_events_pop(&events, -1, &event), TROUPE_NO_MEMORY);
     trp_events_close(&events);

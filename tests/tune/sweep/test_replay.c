@@ -9,19 +9,16 @@ static const char first[] =
     "{\"event\": \"sweep\", \"trainer\": \"fit\", \"metric\": \"loss\", \"goal\": \"minimize\", "
     "\"trials\": 2, \"seed\": 7, \"scheduler\": \"all\", \"id\": \"0123\"}\n";
 
-static trp_trial trials[] = {{.view = {.name = "fit_3d3d1_00000"}},
-                             {.view = {.name = "fit_3d3d1_00001"}}};
-
 static char folder[] = "/runs/fit";
 
 static troupe_sweep sweep_of(const troupe_trainer *trainer)
 {
     return (troupe_sweep){.trainer = trainer,
-                          .how = {.goal = TROUPE_MINIMIZE, .seed = 7},
-                          .metric = "loss",
+                          .how = {.seed = 7},
+                          .objectives = {{"loss", TROUPE_MINIMIZE}},
+                          .objective_count = 1,
                           .scheduler = "all",
-                          .trials = trials,
-                          .count = 2,
+                          .digits = 0x3d3d1,
                           .folder = folder};
 }
 
@@ -36,13 +33,13 @@ static void test_only_the_same_sweep_goes_on(void **state)
     assert_int_equal(trp_replay_check(first, strlen(first), &sweep), TROUPE_EXISTS);
     assert_non_null(strstr(troupe_last_error()->text, "it differs in its trainer"));
     sweep = sweep_of(&trainer);
-    sweep.how.goal = TROUPE_MAXIMIZE;
+    sweep.objectives[0].goal = TROUPE_MAXIMIZE;
     assert_int_equal(trp_replay_check(first, strlen(first), &sweep), TROUPE_EXISTS);
     assert_non_null(strstr(troupe_last_error()->text, "it differs in goal"));
     sweep = sweep_of(&trainer);
-    sweep.count = 3;
+    sweep.how.seed = 8;
     assert_int_equal(trp_replay_check(first, strlen(first), &sweep), TROUPE_EXISTS);
-    assert_non_null(strstr(troupe_last_error()->text, "it differs in trials"));
+    assert_non_null(strstr(troupe_last_error()->text, "it differs in seed"));
     sweep = sweep_of(&trainer);
     strcpy(sweep.scheduler, "some");
     assert_int_equal(trp_replay_check(first, strlen(first), &sweep), TROUPE_EXISTS);
@@ -58,71 +55,76 @@ static void test_only_the_same_sweep_goes_on(void **state)
     assert_int_equal(trp_replay_check("{\"event\"", 8, &sweep), TROUPE_CORRUPT);
 }
 
-typedef struct seen {
-    int count, fails_at;
-    char text[800];
-} seen;
-
-static troupe_status see(void *user, const trp_replayed *line)
+// What a line says; `number`: of the trial, where it is one of the study's.
+static const char *read_line(const char *line, int number)
 {
-    seen *it = user;
-    size_t used = strlen(it->text);
-    const troupe_report_event *report = &line->report;
-    if (++it->count == it->fails_at)
-        return troupe_fail(TROUPE_NO_MEMORY, "enough");
-    snprintf(it->text + used, sizeof it->text - used, "%d of %d: %d %s %s=%g %d '%s' %g\n",
-             (int)line->is, line->trial, report->number,
-             report->checkpoint != NULL ? report->checkpoint : "-",
-             report->count > 0 ? report->metrics[0].name : "",
-             report->count > 0 ? report->metrics[0].value : 0, (int)line->state, line->error,
-             line->best);
-    return TROUPE_OK;
-}
-
-static void test_lines_come_in_their_order(void **state)
-{
-    (void)state;
-    static const char next[] =
-        "{\"event\": \"submitted\", \"trial\": \"fit_3d3d1_00001\", \"config\": {}}\n"
-        "{\"event\": \"report\", \"trial\": \"fit_3d3d1_00001\", \"number\": 1, \"elapsed_s\": 1, "
-        "\"metrics\": {\"loss\": 0.5}}\n"
-        "{\"event\": \"rep\n"
-        "{\"event\": \"report\", \"trial\": \"fit_3d3d1_00009\", \"number\": 1}\n"
-        "{\"event\": \"report\", \"trial\": \"fat_3d3d1_00000\", \"number\": 1}\n"
-        "{\"event\": \"later\", \"trial\": \"fit_3d3d1_00000\"}\n"
-        "\n"
-        "{\"event\": \"report\", \"trial\": \"fit_3d3d1_00000\", \"number\": 2, \"elapsed_s\": 1, "
-        "\"metrics\": {\"loss\": \"Infinity\"}}\n"
-        "{\"event\": \"checkpoint\", \"trial\": \"fit_3d3d1_00000\", \"number\": 2, "
-        "\"checkpoint\": \"/c\"}\n"
-        "{\"event\": \"end\", \"trial\": \"fit_3d3d1_00000\", \"state\": \"STOPPED\", "
-        "\"reports\": 3, \"elapsed_s\": 1, \"best\": 0.25, \"error\": \"\"}\n"
-        "{\"event\": \"end\", \"trial\": \"fit_3d3d1_00001\", \"state\": \"ERROR\", "
-        "\"reports\": 1, \"elapsed_s\": 1, \"best\": \"NaN\", \"error\": \"it fell\"}\n"
-        "{\"event\": \"report\", \"trial\": \"fit_3d3d1_00000\", \"number\": 3"; // It was killed.
+    static char text[400];
     const troupe_trainer trainer = {.name = "fit"};
     troupe_sweep sweep = sweep_of(&trainer);
-    char text[sizeof first + sizeof next];
-    seen all = {0};
-    snprintf(text, sizeof text, "%s%s", first, next);
-    assert_int_equal(trp_replay(text, strlen(text), &sweep, see, &all), TROUPE_OK);
-    assert_string_equal(all.text, "0 of 1: 0 - =0 2 '' nan\n"
-                                  "1 of 1: 1 - loss=0.5 2 '' nan\n"
-                                  "1 of 0: 2 - loss=inf 2 '' nan\n"
-                                  "2 of 0: 2 /c =0 2 '' nan\n"
-                                  "3 of 0: 3 - =0 3 '' 0.25\n"
-                                  "3 of 1: 1 - =0 4 'it fell' nan\n");
-    all = (seen){.fails_at = 2};
-    assert_int_equal(trp_replay(text, strlen(text), &sweep, see, &all), TROUPE_NO_MEMORY);
-    assert_int_equal(all.count, 2);
-    assert_int_equal(trp_replay(text, 0, &sweep, see, &all), TROUPE_OK);
+    trp_arena arena = {0};
+    trp_replayed read;
+    if (!trp_replay_line(line, strlen(line), &sweep, number, &arena, &read)) {
+        trp_arena_clear(&arena);
+        return "nothing";
+    }
+    const troupe_report_event *report = &read.report;
+    snprintf(text, sizeof text, "%d of %d: %d %s %s=%g %d %d '%s' %g%s %d %d", (int)read.is,
+             read.trial, report->number, report->checkpoint != NULL ? report->checkpoint : "-",
+             report->count > 0 ? report->metrics[0].name : "",
+             report->count > 0 ? report->metrics[0].value : 0, (int)read.state,
+             read.config.size > 0, read.error, read.best, read.decided ? " decided" : "", read.run,
+             read.failures);
+    trp_arena_clear(&arena);
+    return text;
+}
+
+static void test_lines_say_what_was_done(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *line;
+        int number;
+        const char *read;
+    } cases[] = {
+        {"{\"event\": \"submitted\", \"trial\": \"fit_3d3d1_00001\", \"config\": {}}", -1,
+         "2 of 1: 0 - =0 2 1 '' nan 0 0"},
+        {"{\"event\": \"run\", \"trial\": \"fit_3d3d1_00001\", \"run\": 2, \"number\": 5, "
+         "\"failures\": 1, \"elapsed_s\": 3, \"checkpoint\": \"/c\"}",
+         -1, "3 of 1: 5 /c =0 2 0 '' nan 2 1"},
+        {"{\"event\": \"report\", \"trial\": 1, \"number\": 1, \"elapsed_s\": 1, \"name\": "
+         "\"fit_3d3d1_00001\", \"metrics\": {\"loss\": 0.5}}",
+         1, "4 of 1: 1 - loss=0.5 2 0 '' nan decided 0 0"},
+        {"{\"event\": \"reported\", \"trial\": \"fit_3d3d1_00000\", \"number\": 2, "
+         "\"elapsed_s\": 1, \"metrics\": {\"loss\": \"Infinity\"}}",
+         -1, "4 of 0: 2 - loss=inf 2 0 '' nan 0 0"},
+        {"{\"event\": \"checkpoint\", \"trial\": \"fit_3d3d1_00000\", \"number\": 2, "
+         "\"checkpoint\": \"/c\"}",
+         -1, "5 of 0: 2 /c =0 2 0 '' nan 0 0"},
+        {"{\"event\": \"end\", \"trial\": 0, \"state\": \"STOPPED\", \"reports\": 3, "
+         "\"elapsed_s\": 1, \"best\": 0.25}",
+         0, "6 of 0: 3 - =0 3 0 '' 0.25 decided 0 0"},
+        {"{\"event\": \"ended\", \"trial\": \"fit_3d3d1_00001\", \"state\": \"ERROR\", "
+         "\"reports\": 1, \"elapsed_s\": 1, \"best\": \"NaN\", \"error\": \"it fell\"}",
+         -1, "6 of 1: 1 - =0 4 0 'it fell' nan 0 0"},
+        {"{\"event\": \"suggest\", \"trial\": 7}", 7, "0 of 7: 0 - =0 2 0 '' nan decided 0 0"},
+        // None of the sweep's, none of its trials, and no line.
+        {"{\"event\": \"over\", \"trial\": 7}", 7, "nothing"},
+        {"{\"event\": \"again\", \"trial\": 7}", 7, "1 of 7: 0 - =0 2 0 '' nan decided 0 0"},
+        {"{\"event\": \"report\", \"trial\": \"fit_3d3d1_00000\", \"number\": 1}", -1, "nothing"},
+        {"{\"event\": \"reported\", \"trial\": \"fat_3d3d1_00000\", \"number\": 1}", -1, "nothing"},
+        {"{\"event\": \"reported\", \"trial\": \"fit\", \"number\": 1}", -1, "nothing"},
+        {"{\"event\": \"rep", -1, "nothing"},
+        {"", -1, "nothing"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(read_line(cases[i].line, cases[i].number), cases[i].read);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_the_same_sweep_goes_on),
-        cmocka_unit_test(test_lines_come_in_their_order),
+        cmocka_unit_test(test_lines_say_what_was_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

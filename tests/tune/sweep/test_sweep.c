@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <math.h>
 #include <runtime/base/memory.h>
-#include <tune/search/search.h>
 
 // ---- a sweep that goes well
 
@@ -19,15 +18,21 @@ static void test_every_trial_runs_to_its_end(void **state)
     assert_true(troupe_sweep_elapsed_s(sweep) > 0);
     assert_null(troupe_sweep_trial(sweep, 7));
 
-    trp_space drawn;
-    ok(trp_space_open(&drawn, &troupe_type_fake_settings, space, ROWS, NULL));
-    trp_search *search = trp_search_random(&drawn, 11);
+    troupe_space *drawn;
+    ok(troupe_space_open_as(&troupe_type_fake_settings, space, ROWS, NULL, &drawn));
+    troupe_searcher *search = troupe_search_random();
+    troupe_problem problem = {.size = sizeof problem, .objectives = 1, .seed = 11, .trials = 7};
+    problem.dims = troupe_space_dims(drawn, &problem.dim_count);
+    if (search->begin != NULL)
+        ok(search->begin(search, &problem));
     const troupe_trial *best = NULL;
     for (int i = 0; i < 7; i++) {
         const troupe_trial *trial = troupe_sweep_trial(sweep, (size_t)i);
         const fake_settings *config = trial->config;
         fake_settings expected;
-        search->suggest(search, i, &expected);
+        double x[2];
+        ok(search->suggest(search, i, x));
+        troupe_space_config(drawn, x, &expected);
         assert_true(config->rate == expected.rate && config->hidden == expected.hidden);
         assert_int_equal(trial->state, TROUPE_TRIAL_TERMINATED);
         assert_int_equal(trial->reports, 9);
@@ -46,8 +51,8 @@ static void test_every_trial_runs_to_its_end(void **state)
     }
     assert_ptr_equal(troupe_sweep_best(sweep), best);
     assert_ptr_equal(troupe_sweep_best_config(sweep), best->config);
-    trp_search_destroy(&search);
-    trp_space_close(&drawn);
+    troupe_searcher_free(&search);
+    troupe_space_free(&drawn);
     troupe_sweep_free(&sweep);
     assert_null(sweep);
     troupe_sweep_free(&sweep);
@@ -258,7 +263,7 @@ static void test_a_failed_trial_leaves_the_others_alone(void **state)
     (void)state;
     // The grid has one trial that fails.
     static const troupe_param rows[] = {TROUPE_FIXED(fake_settings, epochs, 5),
-                                        TROUPE_CHOICE(fake_settings, fail_at, 0, 3, 0, 0)};
+                                        TROUPE_CHOICE(fake_settings, fail_at, 0, 3, 7, 8)};
     troupe_sweep *sweep;
     fake_open(2);
     ok(trp_sweep_run(

@@ -45,29 +45,39 @@ static void test_no_failing_allocation_takes_the_journal_away(void **state)
 
 // ---- what an earlier life has put down
 
-static const char submitted[] =
-    "{\"event\": \"submitted\", \"trial\": \"%s_00000\", \"config\": %s}\n";
-static const char report[] =
-    "{\"event\": \"report\", \"trial\": \"%s_00000\", \"number\": %d, \"elapsed_s\": 1, "
-    "\"metrics\": {\"%s\": 0.5}}\n";
+static troupe_status again_in(troupe_sweep **sweep, const char *where, const char *name, int count,
+                              int concurrent)
+{
+    return SWEEP(sweep, .trials = count, .concurrent = concurrent, .name = name,
+                 .server = TROUPE_SERVER_AUTO, .open = TROUPE_OPEN_RESUME_OR_NEW,
+                 .train = TROUPE_OPTIONS(troupe_train_options, .storage = where));
+}
 
-// Names of trials begin so; *config becomes trial 0's, as JSON. From a sweep of the same name.
-static void learn(const char *name, char trials[64], char config[400])
+// What a sweep of that name puts down, up to the first line that has `last`. The caller frees it.
+static char *learn(const char *name, int count, const char *last)
 {
     char *other = support_directory_make(), path[600];
     troupe_sweep *sweep;
     fake_open(2);
-    ok(SWEEP(&sweep, .trials = 1, .name = name,
-             .train = TROUPE_OPTIONS(troupe_train_options, .storage = other)));
-    snprintf(trials, 64, "%s", troupe_sweep_trial(sweep, 0)->name);
-    *strrchr(trials, '_') = '\0';
-    snprintf(path, sizeof path, "%s/%s/%s_00000/params.json", other, name, trials);
-    char *text = support_read_file(path);
-    snprintf(config, 400, "%.*s", (int)strcspn(text, "\n"), text);
-    free(text);
+    ok(again_in(&sweep, other, name, count, 1));
+    snprintf(path, sizeof path, "%s/%s/trials.jsonl", other, name);
+    char *text = support_read_file(path), *end = strstr(text, last);
+    assert_non_null(end);
+    strchr(end, '\n')[1] = '\0';
     troupe_sweep_free(&sweep);
     fake_shut();
     support_directory_remove(other);
+    return text;
+}
+
+// Replaces the first `what` in a text of the caller's.
+static char *changed(char *text, const char *what, const char *with)
+{
+    char *at = strstr(text, what), *made = malloc(strlen(text) + strlen(with) + 1);
+    assert_non_null(at);
+    sprintf(made, "%.*s%s%s", (int)(at - text), text, with, at + strlen(what));
+    free(text);
+    return made;
 }
 
 static void write_text(const char *path, const char *text)
@@ -84,8 +94,7 @@ static void assert_is(const char *path, const char *expected)
 
 static troupe_status again(troupe_sweep **sweep, const char *name, int count)
 {
-    return SWEEP(sweep, .trials = count, .name = name, .server = TROUPE_SERVER_AUTO,
-                 .open = TROUPE_OPEN_RESUME_OR_NEW);
+    return again_in(sweep, storage, name, count, 0);
 }
 
 static void test_what_has_ended_is_not_done_again(void **state)
@@ -119,56 +128,89 @@ static void test_what_has_ended_is_not_done_again(void **state)
 static void test_a_trial_that_its_server_does_not_know_is_an_error(void **state)
 {
     (void)state;
-    char trials[64], config[400], text[2000], end[200], *path = journal_of("gone");
+    char *path = journal_of("gone"), *text = learn("gone", 2, "\"number\": 1,");
     troupe_sweep *sweep;
-    learn("gone", trials, config);
-    snprintf(text, sizeof text, "%.*s2%s", (int)(strstr(first, "1, \"seed\"") - first), first,
-             strstr(first, ", \"seed\""));
-    snprintf(text + strlen(text), sizeof text - strlen(text), submitted, trials, config);
-    snprintf(text + strlen(text), sizeof text - strlen(text), report, trials, 1, "loss");
     write_text(path, text);
     fake_open(2);
     ok(again(&sweep, "gone", 2));
     assert_int_equal(fake.submitted, 1);
     const troupe_trial *trial = troupe_sweep_trial(sweep, 0);
     assert_int_equal(trial->state, TROUPE_TRIAL_ERROR);
+    assert_int_equal(trial->reports, 1);
     assert_non_null(strstr(trial->error, "does not know its job any more"));
-    assert_true(trial->best_metric == 0.5);
+    assert_true(trial->best_metric == fake_quadratic(trial->config, 1));
     assert_int_equal(troupe_sweep_trial(sweep, 1)->state, TROUPE_TRIAL_TERMINATED);
     troupe_sweep_free(&sweep);
     fake_shut();
     char *now = support_read_file(path);
-    snprintf(end, sizeof end,
-             "{\"event\": \"end\", \"trial\": \"%s_00000\", \"state\": \"ERROR\", "
-             "\"reports\": 1,",
-             trials);
     assert_int_equal(strncmp(now, text, strlen(text)), 0);
-    assert_non_null(strstr(now, end));
+    assert_int_equal(strncmp(now + strlen(text), "{\"event\": \"end\", \"trial\": 0,", 28), 0);
+    assert_non_null(strstr(now + strlen(text), "\"state\": \"ERROR\", \"reports\": 1,"));
     free(now);
+    free(text);
     free(path);
+}
+
+// It was killed between what the study had put down and the submission's line.
+static void test_a_trial_that_was_not_submitted_is_so_now(void **state)
+{
+    (void)state;
+    char *path = journal_of("early"), *text = learn("early", 2, "\"suggest\"");
+    troupe_sweep *sweep;
+    write_text(path, text);
+    fake_open(2);
+    ok(again(&sweep, "early", 2));
+    assert_int_equal(fake.submitted, 2);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(troupe_sweep_trial(sweep, i)->state, TROUPE_TRIAL_TERMINATED);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+    free(text);
+    free(path);
+}
+
+static void test_a_sweep_goes_on_with_more_trials(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    fake_open(2);
+    ok(again(&sweep, "more", 2));
+    troupe_sweep_free(&sweep);
+    fake_shut();
+    fake_open(2);
+    ok(again(&sweep, "more", 5));
+    assert_int_equal(fake.submitted, 3);
+    assert_int_equal(troupe_sweep_count(sweep), 5);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+    fake_open(2);
+    assert_int_equal(again(&sweep, "more", 4), TROUPE_INVALID); // There are five.
+    assert_null(sweep);
+    fake_shut();
 }
 
 static void test_a_reopening_that_is_refused_changes_nothing(void **state)
 {
     (void)state;
     static const struct {
-        const char *member, *config;
+        const char *what, *with;
         troupe_status finding, status;
         const char *said;
     } cases[] = {
-        {"", NULL, TROUPE_TIMED_OUT, TROUPE_TIMED_OUT, "cannot be looked for"},
-        {"", NULL, TROUPE_NO_MEMORY, TROUPE_NO_MEMORY, "cannot be looked for"},
-        {"", "{\"rate\": 2}", TROUPE_OK, TROUPE_EXISTS, "submitted with the config {\"rate\": 2}"},
-        {", \"server\": \"/state/else\"", NULL, TROUPE_OK, TROUPE_EXISTS, "/state/else"},
+        {"", "", TROUPE_TIMED_OUT, TROUPE_TIMED_OUT, "cannot be looked for"},
+        {"", "", TROUPE_NO_MEMORY, TROUPE_NO_MEMORY, "cannot be looked for"},
+        {"\"config\": {\"rate\": ", "\"config\": {\"rate\": 2", TROUPE_OK, TROUPE_EXISTS,
+         "submitted with the config {\"rate\": 2"},
+        {"/state/of/fake", "/state/else", TROUPE_OK, TROUPE_EXISTS, "/state/else"},
+        {"\"epochs\": 9", "\"epochs\": 8", TROUPE_OK, TROUPE_EXISTS, "epochs"},
+        {"\"event\": \"suggest\"", "\"event\": \"proposed\"", TROUPE_OK, TROUPE_CORRUPT,
+         "none that says that it has begun"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char trials[64], config[400], text[2000], *path = journal_of("refused");
+        char *path = journal_of("refused"), *text = learn("refused", 1, "\"submitted\"");
         troupe_sweep *sweep;
-        learn("refused", trials, config);
-        snprintf(text, sizeof text, "%.*s%s}\n", (int)(strchr(first, '}') - first), first,
-                 cases[i].member);
-        snprintf(text + strlen(text), sizeof text - strlen(text), submitted, trials,
-                 cases[i].config != NULL ? cases[i].config : config);
+        if (cases[i].what[0] != '\0')
+            text = changed(text, cases[i].what, cases[i].with);
         write_text(path, text);
         fake_open(2);
         fake.finding = cases[i].finding;
@@ -179,33 +221,37 @@ static void test_a_reopening_that_is_refused_changes_nothing(void **state)
         assert_int_equal(fake.submitted, 0);
         fake_shut();
         assert_is(path, text);
+        free(text);
         free(path);
     }
 }
 
-static void test_a_trial_that_is_gone_is_decided_on_as_before(void **state)
+// It was given up at its first report, and stays so, whatever the second one had.
+static void test_a_trial_that_was_given_up_stays_so(void **state)
 {
     (void)state;
-    char trials[64], config[400], text[2000], *path = journal_of("lacks");
+    static const char reports[] =
+        "{\"event\": \"reported\", \"trial\": \"%s\", \"number\": 1, \"elapsed_s\": 1, "
+        "\"metrics\": {\"other\": 0.5}}\n"
+        "{\"event\": \"reported\", \"trial\": \"%s\", \"number\": 2, \"elapsed_s\": 1, "
+        "\"metrics\": {\"loss\": 0.5}}\n";
+    char lines[600], trial[64], *path = journal_of("lacks");
+    char *text = learn("lacks", 1, "\"submitted\"");
     troupe_sweep *sweep;
-    bool freed;
-    learn("lacks", trials, config);
-    snprintf(text, sizeof text, "%s", first);
-    memcpy(strstr(text, "FIFO"), "turn", 4);
-    snprintf(text + strlen(text), sizeof text - strlen(text), submitted, trials, config);
-    snprintf(text + strlen(text), sizeof text - strlen(text), report, trials, 1, "other");
-    snprintf(text + strlen(text), sizeof text - strlen(text), report, trials, 2, "loss");
-    write_text(path, text);
+    assert_int_equal(sscanf(strstr(text, "\"trial\": \"") + 10, "%63[^\"]", trial), 1);
+    snprintf(lines, sizeof lines, reports, trial, trial);
+    text = changed(text, strrchr(text, '}'), "}\n");
+    char *whole = malloc(strlen(text) + sizeof lines);
+    sprintf(whole, "%s%s", text, lines);
+    write_text(path, whole);
     fake_open(2);
-    troupe_scheduler *scheduler =
-        script(0, 0, TROUPE_ACT_STOP, &freed); // Not to be asked about it.
-    scheduler->describe = "turn";
-    assert_int_equal(SWEEP(&sweep, .trials = 1, .name = "lacks", .server = TROUPE_SERVER_AUTO,
-                           .open = TROUPE_OPEN_RESUME, .scheduler = scheduler),
-                     TROUPE_FAILED);
-    assert_true(freed);
+    assert_int_equal(again(&sweep, "lacks", 1), TROUPE_FAILED);
+    assert_non_null(strstr(troupe_last_error()->text, "report 1 lacks the sweep's metric loss"));
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->reports, 2);
     troupe_sweep_free(&sweep);
     fake_shut();
+    free(whole);
+    free(text);
     free(path);
 }
 
@@ -266,7 +312,9 @@ int main(void)
         cmocka_unit_test(test_what_has_ended_is_not_done_again),
         cmocka_unit_test(test_a_trial_that_its_server_does_not_know_is_an_error),
         cmocka_unit_test(test_a_reopening_that_is_refused_changes_nothing),
-        cmocka_unit_test(test_a_trial_that_is_gone_is_decided_on_as_before),
+        cmocka_unit_test(test_a_trial_that_was_not_submitted_is_so_now),
+        cmocka_unit_test(test_a_sweep_goes_on_with_more_trials),
+        cmocka_unit_test(test_a_trial_that_was_given_up_stays_so),
         cmocka_unit_test(test_what_passes_is_waited_for),
         cmocka_unit_test(test_another_job_with_a_trials_key_ends_the_sweep_and_leaves_its_jobs),
     };

@@ -20,7 +20,8 @@ enum { TRIALS = 40 };
 
 typedef struct fixture {
     troupe_sweep sweep;
-    trp_trial trials[TRIALS];
+    trp_trial trials[TRIALS], *places[TRIALS];
+    double x[TRIALS];
     settings configs[TRIALS];
     double values[TRIALS][TRP_COLUMNS_MAX];
     char names[TRIALS][16];
@@ -35,21 +36,23 @@ static int make_sweep(void **state)
     (void)state;
     memset(&it, 0, sizeof it);
     it.sweep = (troupe_sweep){.trainer = &fit,
-                              .metric = "loss",
-                              .how.goal = TROUPE_MINIMIZE,
+                              .objectives = {{"loss", TROUPE_MINIMIZE}},
+                              .objective_count = 1,
                               .scheduler = "FIFO",
-                              .trials = it.trials,
+                              .trials = it.places,
                               .count = TRIALS,
                               .columns = it.columns,
                               .column_count = 1,
                               .train = {.ranks = 2, .cpus_per_rank = 0.5},
                               .cpus = 4};
     strcpy(it.columns[0], "loss");
-    assert_int_equal(trp_space_open(&it.sweep.space, &troupe_type_settings, params, 2, NULL),
+    assert_int_equal(troupe_space_open_as(&troupe_type_settings, params, 2, NULL, &it.sweep.space),
                      TROUPE_OK);
     for (int i = 0; i < TRIALS; i++) {
         sprintf(it.names[i], "fit_3d3d1_%05d", i);
-        it.configs[i].rate = i / 64.0;
+        it.configs[i].rate = it.x[i] = i / 64.0;
+        it.places[i] = &it.trials[i];
+        it.trials[i].x = &it.x[i];
         it.trials[i].view = (troupe_trial){
             .name = it.names[i], .config = &it.configs[i], .best_metric = (double)NAN, .error = ""};
         it.trials[i].values = it.values[i];
@@ -69,7 +72,7 @@ static int make_sweep(void **state)
 static int free_sweep(void **state)
 {
     (void)state;
-    trp_space_close(&it.sweep.space);
+    troupe_space_free(&it.sweep.space);
     return 0;
 }
 

@@ -1,0 +1,319 @@
+// test_acts.c: what a scheduler may have done with a trial beside ending it: to pause it and have
+// it go on, to clone another one, to give it other ranks; and trials that are tried again.
+#include "fake_train.h"
+
+#include <math.h>
+
+// A scheduler that follows a list: at which report of which trial it says what, and which paused
+// trials go on, in their order, where there is room.
+typedef struct step {
+    int trial, report;
+    troupe_act act;
+    int source, ranks;
+    double rate; // Of a clone.
+} step;
+
+typedef struct going_on {
+    int trial;
+    bool over;          // It is, rather.
+    int after_trial;    // Not before that trial has come to that report, or ended (-1: at once),
+    int after_report;   // and
+    troupe_verdict how; // how it goes on.
+} going_on;
+
+typedef struct follower {
+    troupe_scheduler base;
+    const step *steps;
+    size_t step_count;
+    const going_on *goings;
+    size_t going_count, gone;
+    int reports[FAKE_JOBS_MAX];
+    bool ended[FAKE_JOBS_MAX];
+    int added, running;
+    double at[FAKE_JOBS_MAX][32]; // The rate at each report.
+} follower;
+
+static follower *last_follower;
+
+static troupe_status follower_added(troupe_scheduler *scheduler, int trial, const double *x)
+{
+    follower *self = (follower *)scheduler;
+    (void)x;
+    assert_int_equal(trial, self->added++);
+    return TROUPE_OK;
+}
+
+static troupe_status follower_decide(troupe_scheduler *scheduler, const troupe_progress *progress,
+                                     troupe_verdict *verdict)
+{
+    follower *self = (follower *)scheduler;
+    assert_true(progress->report > self->reports[progress->trial]);
+    self->reports[progress->trial] = progress->report;
+    self->at[progress->trial][progress->report] = progress->x[0];
+    for (size_t i = 0; i < self->step_count; i++) {
+        const step *it = &self->steps[i];
+        if (it->trial != progress->trial || it->report != progress->report)
+            continue;
+        verdict->act = it->act;
+        verdict->source = it->source;
+        verdict->ranks = it->ranks;
+        if (it->act == TROUPE_ACT_CLONE)
+            verdict->x[0] = it->rate;
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status follower_ended(troupe_scheduler *scheduler, int trial, troupe_ending ending)
+{
+    follower *self = (follower *)scheduler;
+    (void)ending;
+    self->ended[trial] = true;
+    return TROUPE_OK;
+}
+
+static troupe_status follower_next(troupe_scheduler *scheduler, bool fresh, int *trial,
+                                   troupe_verdict *verdict)
+{
+    follower *self = (follower *)scheduler;
+    if (self->gone < self->going_count) {
+        const going_on *it = &self->goings[self->gone];
+        if (it->after_trial < 0 || self->ended[it->after_trial] ||
+            self->reports[it->after_trial] >= it->after_report) {
+            self->gone++;
+            *trial = it->trial;
+            if (it->how.act == TROUPE_ACT_CLONE)
+                verdict->x[0] = 0.75;
+            verdict->act = it->how.act;
+            verdict->source = it->how.source;
+            verdict->ranks = it->how.ranks;
+            return it->over ? TROUPE_STOPPED : TROUPE_OK;
+        }
+    }
+    *trial = -1;
+    return fresh ? TROUPE_OK : self->gone < self->going_count ? TROUPE_BUSY : TROUPE_END;
+}
+
+static void follower_destroy(troupe_scheduler *scheduler)
+{
+    free(scheduler);
+}
+
+static troupe_scheduler *follow(const step *steps, size_t step_count, const going_on *goings,
+                                size_t going_count)
+{
+    follower *self = calloc(1, sizeof *self);
+    *self = (follower){
+        .steps = steps, .step_count = step_count, .goings = goings, .going_count = going_count};
+    self->base.abi = TROUPE_ABI;
+    self->base.describe = "a list";
+    self->base.added = follower_added;
+    self->base.decide = follower_decide;
+    self->base.ended = follower_ended;
+    self->base.next = follower_next;
+    self->base.destroy = follower_destroy;
+    last_follower = self;
+    return &self->base;
+}
+#define FOLLOW(steps, goings)                                                                      \
+    follow((steps), sizeof(steps) / sizeof *(steps), (goings), sizeof(goings) / sizeof *(goings))
+
+static int count_in(const char *text, const char *part)
+{
+    int count = 0;
+    for (; (text = strstr(text, part)) != NULL; text += strlen(part))
+        count++;
+    return count;
+}
+
+static char *journal_of(const troupe_sweep *sweep)
+{
+    char *path = support_path(sweep->folder, "trials.jsonl"), *text = support_read_file(path);
+    free(path);
+    assert_non_null(text);
+    return text;
+}
+
+static void test_a_paused_trial_gives_its_place_to_another(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_PAUSE}};
+    static const going_on goings[] = {{.trial = 0, .after_trial = 1, .after_report = 9}};
+    troupe_sweep *sweep;
+    for (int overrun = 0; overrun < 3; overrun++) {
+        fake_open(1);
+        fake.lockstep = true;
+        fake.overrun = overrun; // Reports that it makes on its way to the pause.
+        ok(SWEEP(&sweep, .trials = 2, .concurrent = 1, .scheduler = FOLLOW(steps, goings)));
+        for (size_t i = 0; i < 2; i++) {
+            assert_int_equal(troupe_sweep_trial(sweep, i)->state, TROUPE_TRIAL_TERMINATED);
+            assert_int_equal(troupe_sweep_trial(sweep, i)->reports, 9);
+        }
+        assert_int_equal(fake.submitted, 2); // One run each.
+        assert_int_equal(fake.seen[0].pauses, 1);
+        assert_int_equal(fake.seen[0].goings_on, 1);
+        assert_int_equal(fake.running_max, 1);
+        char *text = journal_of(sweep), what[64];
+        for (int report = 1; report <= 9; report++) { // Each was decided on, once.
+            snprintf(what, sizeof what, "\"metrics\": {\"epoch\": %d,", report);
+            assert_int_equal(count_in(text, what), 2);
+        }
+        free(text);
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+}
+
+static void test_a_paused_trial_may_be_over(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_PAUSE},
+                                 {.trial = 1, .report = 3, .act = TROUPE_ACT_PAUSE}};
+    static const going_on goings[] = {
+        {.trial = 0, .over = true, .after_trial = 1, .after_report = 3},
+        {.trial = 1, .after_trial = 0, .after_report = 3}};
+    troupe_sweep *sweep;
+    fake_open(2);
+    fake.lockstep = true;
+    ok(SWEEP(&sweep, .trials = 2, .concurrent = 2, .scheduler = FOLLOW(steps, goings)));
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_STOPPED);
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->reports, 3);
+    assert_int_equal(troupe_sweep_trial(sweep, 1)->state, TROUPE_TRIAL_TERMINATED);
+    assert_int_equal(troupe_sweep_trial(sweep, 1)->reports, 9);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+// Nobody has it go on: it stays paused, and its job ends.
+static void test_a_trial_may_stay_paused(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 2, .act = TROUPE_ACT_PAUSE}};
+    troupe_sweep *sweep;
+    fake_open(2);
+    fake.lockstep = true;
+    ok(SWEEP(&sweep, .trials = 2, .concurrent = 1, .scheduler = follow(steps, 1, NULL, 0)));
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_PAUSED);
+    assert_non_null(troupe_sweep_trial(sweep, 0)->result);
+    assert_int_equal(troupe_sweep_trial(sweep, 1)->state, TROUPE_TRIAL_TERMINATED);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static void test_a_clone_goes_on_from_its_source(void **state)
+{
+    (void)state;
+    static const step steps[] = {
+        {.trial = 1, .report = 5, .act = TROUPE_ACT_CLONE, .source = 0, .rate = 0.25}};
+    troupe_sweep *sweep;
+    char from[600];
+    fake_open(1);
+    fake.lockstep = true;
+    fake.overrun = 1;
+    ok(SWEEP(&sweep, .trials = 2, .concurrent = 1, .scheduler = follow(steps, 1, NULL, 0)));
+    const troupe_trial *trial = troupe_sweep_trial(sweep, 1);
+    assert_int_equal(trial->state, TROUPE_TRIAL_TERMINATED);
+    assert_true(((const fake_settings *)trial->config)->rate == 0.25);
+    // Five of the first run, and all of the second one.
+    assert_int_equal(trial->reports, 5 + 9);
+    assert_true(trial->elapsed_s == 6 * 0.5 + 9 * 0.5);
+    assert_int_equal(fake.submitted, 3);
+    assert_true(fake.seen[2].config.rate == 0.25);
+    assert_int_equal(fake.seen[2].config.hidden, fake.seen[1].config.hidden);
+    assert_int_equal(strncmp(fake.seen[2].name, trial->name, strlen(trial->name)), 0);
+    assert_string_equal(fake.seen[2].name + strlen(trial->name), "_1");
+    snprintf(from, sizeof from, "%s/%s/checkpoint_000008", sweep->folder,
+             troupe_sweep_trial(sweep, 0)->name);
+    assert_string_equal(fake.seen[2].from, from);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static void test_a_paused_trial_goes_on_as_a_clone_or_larger(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_PAUSE},
+                                 {.trial = 1, .report = 4, .act = TROUPE_ACT_PAUSE}};
+    static const going_on goings[] = {
+        {.trial = 0,
+         .after_trial = 1,
+         .after_report = 4,
+         .how = {.act = TROUPE_ACT_CLONE, .source = 1}},
+        {.trial = 1, .after_trial = -1, .how = {.act = TROUPE_ACT_RESIZE, .ranks = 3}}};
+    troupe_sweep *sweep;
+    fake_open(2);
+    fake.lockstep = true;
+    ok(SWEEP(&sweep, .trials = 2, .concurrent = 2, .scheduler = FOLLOW(steps, goings)));
+    assert_int_equal(fake.submitted, 3);
+    assert_true(fake.seen[2].config.rate == 0.75);
+    assert_non_null(strstr(fake.seen[2].from, troupe_sweep_trial(sweep, 1)->name));
+    assert_non_null(strstr(fake.seen[2].from, "checkpoint_000004"));
+    assert_int_equal(fake.seen[1].resized, 3);
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->reports, 3 + 9);
+    assert_int_equal(troupe_sweep_trial(sweep, 1)->reports, 9);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(troupe_sweep_trial(sweep, i)->state, TROUPE_TRIAL_TERMINATED);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static void test_a_trial_gets_other_ranks(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 2, .act = TROUPE_ACT_RESIZE, .ranks = 4}};
+    troupe_sweep *sweep;
+    fake_open(1);
+    fake.lockstep = true;
+    ok(SWEEP(&sweep, .trials = 1, .scheduler = follow(steps, 1, NULL, 0)));
+    assert_int_equal(fake.seen[0].ranks, 1);
+    assert_int_equal(fake.seen[0].resized, 4);
+    assert_int_equal(fake.submitted, 1);
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->reports, 9);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+// ---- tried again
+
+static void test_a_trial_that_fails_is_tried_again(void **state)
+{
+    (void)state;
+    static const troupe_param rows[] = {TROUPE_FIXED(fake_settings, epochs, 6),
+                                        TROUPE_FIXED(fake_settings, fail_at, 5)};
+    for (int retries = 0; retries < 3; retries++) {
+        troupe_sweep *sweep;
+        fake_open(1);
+        troupe_status status =
+            trp_sweep_run(&fake_port, &fit, rows, 2, &sweep,
+                          &(troupe_tune_options){
+                              .size = sizeof(troupe_tune_options),
+                              .metric = "loss",
+                              .goal = TROUPE_MINIMIZE,
+                              .trials = 1,
+                              .retries = retries,
+                              .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)});
+        assert_int_equal(status, TROUPE_FAILED);
+        assert_int_equal(fake.submitted, 1 + retries);
+        const troupe_trial *trial = troupe_sweep_trial(sweep, 0);
+        // Each goes on behind its checkpoint of report 4, 8, .. and fails five reports later.
+        assert_int_equal(trial->reports, 5 + 4 * retries);
+        for (int i = 1; i <= retries; i++)
+            assert_non_null(strstr(fake.seen[i].from, "checkpoint_000004"));
+        assert_string_equal(trial->error, "the loss is not finite");
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_paused_trial_gives_its_place_to_another),
+        cmocka_unit_test(test_a_paused_trial_may_be_over),
+        cmocka_unit_test(test_a_trial_may_stay_paused),
+        cmocka_unit_test(test_a_clone_goes_on_from_its_source),
+        cmocka_unit_test(test_a_paused_trial_goes_on_as_a_clone_or_larger),
+        cmocka_unit_test(test_a_trial_gets_other_ranks),
+        cmocka_unit_test(test_a_trial_that_fails_is_tried_again),
+    };
+    return cmocka_run_group_tests(tests, make_storage, remove_storage);
+}

@@ -1,0 +1,289 @@
+// test_handle.c: a sweep that runs beside its caller: what can be asked of it meanwhile.
+#include "fake_train.h"
+
+#include <math.h>
+
+static troupe_status start(troupe_sweep **sweep, troupe_tune_options how)
+{
+    how.size = sizeof how;
+    how.metric = "loss";
+    how.goal = TROUPE_MINIMIZE;
+    how.search = TROUPE_SEARCH_RANDOM;
+    troupe_train_options train = {.size = sizeof train, .storage = storage};
+    how.train = &train;
+    return trp_sweep_begin(&fake_port, &fit, space, ROWS, sweep, &how);
+}
+#define START(sweep, ...) start((sweep), (troupe_tune_options){__VA_ARGS__})
+
+// Jobs that run wait at the end of a report, until it is opened.
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t opened;
+    int most; // Reports that may be made, of all jobs together.
+    int made;
+} door = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0};
+
+static double at_the_door(const fake_settings *config, int report)
+{
+    pthread_mutex_lock(&door.lock);
+    while (door.made >= door.most)
+        pthread_cond_wait(&door.opened, &door.lock);
+    door.made++;
+    pthread_mutex_unlock(&door.lock);
+    return fake_quadratic(config, report);
+}
+
+static void open_door(int most)
+{
+    pthread_mutex_lock(&door.lock);
+    door.most = most;
+    door.made = most == 0 ? 0 : door.made;
+    pthread_cond_broadcast(&door.opened);
+    pthread_mutex_unlock(&door.lock);
+}
+
+static bool has_reports(void *user)
+{
+    const troupe_trial *trial = troupe_sweep_trial(user, 0);
+    return trial != NULL && trial->reports >= 2;
+}
+
+static void test_a_sweep_runs_beside_its_caller(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    open_door(0);
+    fake_open(1);
+    fake.curve = at_the_door;
+    ok(START(&sweep, .trials = 3, .concurrent = 1));
+    assert_int_equal(troupe_sweep_wait(sweep, 10), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_sweep_wait(sweep, 0), TROUPE_TIMED_OUT);
+    assert_null(troupe_sweep_best(sweep));
+    open_door(2);
+    assert_true(support_wait_until(has_reports, sweep, SUPPORT_SOON_MS));
+    const troupe_trial *then = troupe_sweep_trial(sweep, 0);
+    assert_int_equal(then->state, TROUPE_TRIAL_RUNNING);
+    assert_int_equal(then->reports, 2);
+    assert_null(then->result);
+    assert_string_equal(troupe_sweep_best(sweep)->name, then->name);
+    assert_true(troupe_sweep_elapsed_s(sweep) > 0);
+    open_door(1000);
+    ok(troupe_sweep_wait(sweep, -1));
+    ok(troupe_sweep_wait(sweep, 0));    // The same once more.
+    assert_int_equal(then->reports, 2); // It is what it was.
+    assert_int_equal(troupe_sweep_count(sweep), 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(troupe_sweep_trial(sweep, i)->state, TROUPE_TRIAL_TERMINATED);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static void test_a_stop_ends_what_runs_and_begins_nothing(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    open_door(0);
+    fake_open(1);
+    fake.curve = at_the_door;
+    ok(START(&sweep, .trials = 50, .concurrent = 2));
+    open_door(2);
+    assert_true(support_wait_until(has_reports, sweep, SUPPORT_SOON_MS));
+    troupe_sweep_stop(sweep);
+    open_door(1000);
+    ok(troupe_sweep_wait(sweep, -1));
+    size_t count = troupe_sweep_count(sweep);
+    assert_in_range(count, 1, 3);
+    const troupe_trial *trial = troupe_sweep_trial(sweep, 0);
+    if (trial->reports < 9)
+        assert_int_equal(trial->state, TROUPE_TRIAL_STOPPED);
+    assert_int_equal(troupe_sweep_add(sweep, 1), TROUPE_STOPPED);
+    troupe_sweep_stop(sweep);
+    troupe_sweep_pause(sweep);
+    troupe_sweep_go_on(sweep);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static bool was_asked_to_pause(void *user)
+{
+    (void)user;
+    pthread_mutex_lock(&fake.lock);
+    bool was = fake.seen[0].pauses > 0;
+    pthread_mutex_unlock(&fake.lock);
+    return was;
+}
+
+static bool is_paused(void *user)
+{
+    for (size_t i = 0; i < 2; i++)
+        if (troupe_sweep_trial(user, i)->state != TROUPE_TRIAL_PAUSED)
+            return false;
+    return true;
+}
+
+static void test_a_pause_holds_all_and_more_trials_come(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    open_door(0);
+    fake_open(1);
+    fake.curve = at_the_door;
+    ok(START(&sweep, .trials = 2, .concurrent = 2));
+    open_door(2);
+    assert_true(support_wait_until(has_reports, sweep, SUPPORT_SOON_MS));
+    troupe_sweep_pause(sweep);
+    assert_true(support_wait_until(was_asked_to_pause, NULL, SUPPORT_SOON_MS));
+    open_door(1000);
+    assert_true(support_wait_until(is_paused, sweep, SUPPORT_SOON_MS));
+    assert_int_equal(troupe_sweep_wait(sweep, 20), TROUPE_TIMED_OUT);
+    int made = troupe_sweep_trial(sweep, 0)->reports;
+    assert_in_range(made, 2, 8);
+    assert_int_equal(troupe_sweep_add(sweep, 0), TROUPE_INVALID);
+    assert_int_equal(troupe_sweep_add(sweep, 1000000), TROUPE_INVALID);
+    ok(troupe_sweep_add(sweep, 3));
+    assert_int_equal(troupe_sweep_wait(sweep, 20), TROUPE_TIMED_OUT);
+    assert_int_equal(troupe_sweep_count(sweep), 2);
+    troupe_sweep_go_on(sweep);
+    ok(troupe_sweep_wait(sweep, -1));
+    assert_int_equal(troupe_sweep_count(sweep), 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(troupe_sweep_trial(sweep, i)->state, TROUPE_TRIAL_TERMINATED);
+        assert_int_equal(troupe_sweep_trial(sweep, i)->reports, 9);
+    }
+    assert_int_equal(fake.submitted, 5);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static void test_one_that_runs_can_be_freed(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    open_door(0);
+    fake_open(1);
+    fake.curve = at_the_door;
+    ok(START(&sweep, .trials = 40));
+    open_door(2);
+    assert_true(support_wait_until(has_reports, sweep, SUPPORT_SOON_MS));
+    open_door(1000);
+    troupe_sweep_free(&sweep);
+    assert_null(sweep);
+    assert_in_range(fake.submitted, 1, 39);
+    fake_shut(); // Nothing was left.
+}
+
+// ---- when it stops by itself
+
+static void test_a_sweep_ends_with_its_time(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    open_door(0);
+    fake_open(1);
+    fake.curve = at_the_door;
+    ok(START(&sweep, .trials = 50, .time_budget_s = 0.05));
+    open_door(1);
+    assert_int_equal(troupe_sweep_wait(sweep, 100), TROUPE_TIMED_OUT);
+    open_door(1000);
+    ok(troupe_sweep_wait(sweep, SUPPORT_SOON_MS));
+    assert_true(troupe_sweep_elapsed_s(sweep) >= 0.05);
+    const troupe_trial *trial = troupe_sweep_trial(sweep, 0);
+    assert_int_equal(trial->state, TROUPE_TRIAL_STOPPED);
+    assert_int_equal(trial->reports, 2); // One was on its way.
+    assert_in_range(troupe_sweep_count(sweep), 1, 2);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static double by_hidden(const fake_settings *config, int report)
+{
+    return config->hidden - report;
+}
+
+static void test_a_sweep_ends_when_it_is_good_enough(void **state)
+{
+    (void)state;
+    const double target = 32 - 5;
+    troupe_sweep *sweep;
+    fake_open(1);
+    fake.curve = by_hidden;
+    ok(START(&sweep, .trials = 100, .concurrent = 1, .target = &target));
+    const troupe_trial *best = troupe_sweep_best(sweep);
+    ok(troupe_sweep_wait(sweep, -1));
+    best = troupe_sweep_best(sweep);
+    assert_true(best->best_metric <= target);
+    assert_in_range(troupe_sweep_count(sweep), 1, 30);
+    assert_int_equal(((const fake_settings *)best->config)->hidden, 32);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static void test_a_sweep_ends_when_nothing_gets_better(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    fake_open(1);
+    fake.curve = by_hidden; // There are three values: soon it is none that is new.
+    ok(START(&sweep, .trials = 100, .concurrent = 1, .patience = 4));
+    ok(troupe_sweep_wait(sweep, -1));
+    size_t count = troupe_sweep_count(sweep), last = 0;
+    double best = INFINITY;
+    for (size_t i = 0; i < count; i++) {
+        const troupe_trial *trial = troupe_sweep_trial(sweep, i);
+        last = trial->best_metric < best && trial->reports == 9 ? i : last;
+        best = fmin(best, trial->best_metric);
+    }
+    assert_in_range(count, last + 1 + 4, last + 1 + 5); // One may have begun meanwhile.
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+// ---- several objectives
+
+static double trade(const fake_settings *config, int report)
+{
+    (void)report;
+    return config->rate;
+}
+
+static void test_a_front_is_what_no_other_is_better_than(void **state)
+{
+    (void)state;
+    static const troupe_objective two[] = {{"loss", TROUPE_MINIMIZE}, {"epoch", TROUPE_MAXIMIZE}};
+    static const troupe_param rows[] = {TROUPE_UNIFORM(fake_settings, rate, 0, 1),
+                                        TROUPE_CHOICE(fake_settings, epochs, 1)};
+    troupe_sweep *sweep;
+    size_t count;
+    fake_open(1);
+    fake.curve = trade;
+    ok(trp_sweep_run(
+        &fake_port, &fit, rows, 2, &sweep,
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options),
+                               .objectives = two,
+                               .objective_count = 2,
+                               .search = TROUPE_SEARCH_RANDOM,
+                               .trials = 20,
+                               .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)}));
+    // All have the same second value: the best by the first alone is left.
+    const troupe_trial *const *front = troupe_sweep_front(sweep, &count);
+    assert_non_null(front);
+    assert_int_equal(count, 1);
+    assert_ptr_equal(front[0], troupe_sweep_best(sweep));
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_sweep_runs_beside_its_caller),
+        cmocka_unit_test(test_a_stop_ends_what_runs_and_begins_nothing),
+        cmocka_unit_test(test_a_pause_holds_all_and_more_trials_come),
+        cmocka_unit_test(test_one_that_runs_can_be_freed),
+        cmocka_unit_test(test_a_sweep_ends_with_its_time),
+        cmocka_unit_test(test_a_sweep_ends_when_it_is_good_enough),
+        cmocka_unit_test(test_a_sweep_ends_when_nothing_gets_better),
+        cmocka_unit_test(test_a_front_is_what_no_other_is_better_than),
+    };
+    return cmocka_run_group_tests(tests, make_storage, remove_storage);
+}

@@ -1,0 +1,259 @@
+// go_on.c: a sweep that goes on: what an earlier life has put down, and the jobs that it has left.
+#include <tune/sweep/control.h>
+
+#include <math.h>
+#include <runtime/base/buffer.h>
+#include <runtime/base/error.h>
+#include <runtime/base/memory.h>
+#include <runtime/codec/json.h>
+#include <string.h>
+#include <tune/sweep/journal.h>
+#include <tune/sweep/replay.h>
+
+static troupe_status copy_text(char **to, const char *text, size_t size)
+{
+    char *copy = trp_alloc(size + 1);
+    if (copy == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for what a sweep has put down");
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    trp_free(*to);
+    *to = copy;
+    return TROUPE_OK;
+}
+
+static troupe_status note_checkpoint(trp_trial *trial, int number, const char *folder)
+{
+    trial->saved = number;
+    if (folder != NULL)
+        return copy_text(&trial->checkpoint, folder, strlen(folder));
+    trp_free(trial->checkpoint);
+    trial->checkpoint = NULL;
+    return TROUPE_OK;
+}
+
+// Another run follows: whether it was submitted the next lines say.
+static troupe_status note_run(trp_trial *trial, const trp_replayed *line)
+{
+    trial->run = line->run;
+    trial->base = line->report.number;
+    trial->base_s = line->elapsed_s;
+    trial->failures = line->failures;
+    trial->submitted_before = trial->put_by = false;
+    TROUPE_TRY(note_checkpoint(trial, trial->base, line->report.checkpoint));
+    if (line->report.checkpoint == NULL)
+        return TROUPE_OK;
+    return copy_text(&trial->from, line->report.checkpoint, strlen(line->report.checkpoint));
+}
+
+// A trial counts as one that runs, for the time of this: its job is looked for behind it.
+static troupe_status note_report(trp_control *control, trp_trial *trial, const trp_replayed *line)
+{
+    double values[TRP_OBJECTIVES_MAX];
+    bool usable;
+    trial->submitted_before = true; // The line that says so may be lost, on a full disk.
+    trial->put_by = false;
+    trial->taken = line->report.number;
+    trial->phase = TRP_TRIAL_RUNNING;
+    if (line->report.checkpoint != NULL && line->report.number > trial->saved)
+        TROUPE_TRY(note_checkpoint(trial, line->report.number, line->report.checkpoint));
+    double before_s = trial->base_s;
+    trial->base_s = 0; // It is in the line.
+    troupe_status status = trp_control_remember(control, trial, &line->report, values, &usable);
+    trial->base_s = before_s;
+    if (status == TROUPE_OK && !usable && !trial->broken)
+        trp_control_give_up(control, trial, &line->report);
+    trial->phase = TRP_TRIAL_WAITING;
+    trial->view.state = TROUPE_TRIAL_PENDING;
+    return status;
+}
+
+static void note_end(trp_trial *trial, const trp_replayed *line)
+{
+    if (trial->ended_before)
+        return;
+    trial->ended_before = true;
+    trial->state_before = line->state;
+    trial->error_before = line->error[0] != '\0' ? trp_strdup(line->error) : NULL;
+    trial->view.reports = line->report.number;
+    trial->view.elapsed_s = line->elapsed_s;
+}
+
+static troupe_status note_line(trp_control *control, trp_trial *trial, const trp_replayed *line)
+{
+    switch (line->is) {
+    case TRP_REPLAYED_BEGUN:
+        break;
+    case TRP_REPLAYED_AGAIN: // Where its job was put by, another run follows.
+        trial->put_by = true;
+        break;
+    case TRP_REPLAYED_SUBMITTED:
+        trial->submitted_before = line->run == trial->run;
+        if (line->config.size > 0)
+            return copy_text(&trial->config_before, line->config.at, line->config.size);
+        break;
+    case TRP_REPLAYED_RUN:
+        return note_run(trial, line);
+    case TRP_REPLAYED_REPORT:
+        return note_report(control, trial, line);
+    case TRP_REPLAYED_CHECKPOINT:
+        if (line->report.number > trial->saved)
+            return note_checkpoint(trial, line->report.number, line->report.checkpoint);
+        break;
+    case TRP_REPLAYED_END:
+        note_end(trial, line);
+        break;
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status note(void *user, const char *text, size_t length, int number)
+{
+    trp_control *control = user;
+    trp_arena arena = {0};
+    trp_replayed line;
+    troupe_status status = TROUPE_OK;
+    if (trp_replay_line(text, length, control->sweep, number, &arena, &line)) {
+        trp_trial *trial = trp_control_trial(control, line.trial);
+        status = trial != NULL ? note_line(control, trial, &line)
+                               : troupe_fail(TROUPE_NO_MEMORY, "no memory for trial %d", number);
+    }
+    trp_arena_clear(&arena);
+    return trp_error_settled(status);
+}
+
+troupe_status trp_control_open_study(trp_control *control, const troupe_study_options *how)
+{
+    const trp_study_past past = {.lines = (const char *)control->past.data,
+                                 .size = control->past.size,
+                                 .visit = note,
+                                 .user = control};
+    return trp_study_open(control->sweep->space, how, control->record,
+                          control->past.size > 0 ? &past : NULL, &control->study);
+}
+
+// That a trial which was submitted would be so now.
+static troupe_status check_config(trp_control *control, trp_trial *trial)
+{
+    const troupe_sweep *sweep = control->sweep;
+    const char *before = trial->config_before;
+    trp_buffer now = {0};
+    if (before == NULL || !trial->submitted_before)
+        return TROUPE_OK;
+    trp_json_value(&now, sweep->trainer->config, trial->view.config);
+    trp_buffer_append(&now, "", 1);
+    troupe_status status = TROUPE_OK;
+    if (now.failed)
+        status =
+            troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of trial %d", trial->number);
+    else if (strcmp(before, (const char *)now.data) != 0)
+        status = troupe_fail(TROUPE_EXISTS,
+                             "the sweep in %s is another one: its trial %d was submitted with the "
+                             "config %.400s, and is %.400s now",
+                             sweep->folder, trial->number, before, (const char *)now.data);
+    trp_buffer_free(&now);
+    return status;
+}
+
+// What was decided at its last report. A clone that was submitted is none any more.
+static troupe_status note_decision(trp_control *control, trp_trial *trial)
+{
+    troupe_verdict verdict = {.size = sizeof verdict};
+    int report;
+    trp_study_decided(control->study, trial->number, &report, &verdict);
+    bool paused = trp_study_state(control->study, trial->number) == TROUPE_STUDY_PAUSED;
+    switch (verdict.act) {
+    case TROUPE_ACT_STOP:
+    case TROUPE_ACT_END:
+        trial->decision = verdict.act;
+        break;
+    case TROUPE_ACT_PAUSE:
+        trial->decision = paused ? TROUPE_ACT_PAUSE : TROUPE_ACT_GO_ON;
+        break;
+    case TROUPE_ACT_CLONE:
+        if (trial->run > 0 && trial->base >= report)
+            break;
+        trial->decision = TROUPE_ACT_CLONE;
+        return trp_control_clone(control, trial, verdict.source);
+    case TROUPE_ACT_RESIZE:
+        trial->ranks = verdict.ranks;
+        trial->decision = report == trial->taken ? TROUPE_ACT_RESIZE : TROUPE_ACT_GO_ON;
+        break;
+    case TROUPE_ACT_GO_ON:
+        break;
+    }
+    return TROUPE_OK;
+}
+
+// Nothing is submitted that was: where the server does not know its key, it is gone.
+static troupe_status find_again(trp_control *control, trp_trial *trial)
+{
+    bool paused = trial->decision == TROUPE_ACT_PAUSE;
+    troupe_status status = trp_control_find(control, trial);
+    if (status == TROUPE_OK)
+        return TROUPE_OK;
+    if (status != TROUPE_NOT_FOUND)
+        return trp_error_prefix("trial %s cannot be looked for", trial->view.name);
+    if (trial->ended_before)
+        trp_trial_restore(trial);
+    else if (paused) // It was put by, and has all that it needs.
+        trial->phase = TRP_TRIAL_PAUSED;
+    else
+        trp_trial_refused(trial, "the train server does not know its job any more");
+    return TROUPE_OK;
+}
+
+static troupe_status find(trp_control *control, trp_trial *trial)
+{
+    if (trial->ended_before && !trial->submitted_before) { // It was refused.
+        trp_trial_restore(trial);
+        return TROUPE_OK;
+    }
+    TROUPE_TRY(trp_control_draw(control, trial));
+    TROUPE_TRY(note_decision(control, trial));
+    if (trial->decision != TROUPE_ACT_CLONE)
+        TROUPE_TRY(check_config(control, trial));
+    if (trial->submitted_before)
+        return find_again(control, trial);
+    return TROUPE_OK;
+}
+
+// What the earlier life had decided is done, where it has not come to it.
+static troupe_status settle(trp_control *control, trp_trial *trial)
+{
+    if (trial->phase == TRP_TRIAL_ENDED)
+        return trial->ended_before ? TROUPE_OK : trp_control_put_end(control, trial);
+    if (trial->phase == TRP_TRIAL_PAUSED) {
+        trial->view.state = TROUPE_TRIAL_PAUSED;
+        return TROUPE_OK;
+    }
+    if (trial->job == NULL) {
+        trp_control_make_ready(control, trial);
+        return TROUPE_OK;
+    }
+    bool stops = trp_trial_is_stopping(trial);
+    troupe_act act = trial->broken ? TROUPE_ACT_STOP : trial->decision;
+    trp_control_carry_out(control, trial);
+    if (trial->broken || (stops && !trial->slot->gated))
+        control->sweep->port->stop(trial->job);
+    trp_events_deal(&control->events, &trial->slot->dealt, trial->taken - trial->base, act,
+                    trial->ranks);
+    return TROUPE_OK;
+}
+
+troupe_status trp_control_go_on(trp_control *control)
+{
+    troupe_sweep *sweep = control->sweep;
+    if ((size_t)sweep->count > troupe_study_count(control->study))
+        return troupe_fail(TROUPE_CORRUPT,
+                           "%s has lines of trial %d, but none that says that it has begun",
+                           trp_tune_record_path(control->record), sweep->count - 1);
+    for (int i = 0; i < sweep->count; i++)
+        TROUPE_TRY(find(control, sweep->trials[i]));
+    for (int i = 0; i < sweep->count; i++) {
+        TROUPE_TRY(settle(control, sweep->trials[i]));
+        trp_free(sweep->trials[i]->config_before);
+        sweep->trials[i]->config_before = NULL;
+    }
+    return TROUPE_OK;
+}

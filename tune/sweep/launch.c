@@ -1,0 +1,346 @@
+// launch.c: trials as jobs of Train: what a run is given, how it is submitted and found again, and
+// what follows where one run of a trial is over and the trial is not.
+#include <tune/sweep/control.h>
+
+#include <math.h>
+#include <runtime/base/clock.h>
+#include <runtime/base/error.h>
+#include <runtime/base/log.h>
+#include <runtime/base/memory.h>
+#include <runtime/codec/json.h>
+#include <stdio.h>
+#include <string.h>
+#include <train/file.h>
+#include <tune/sweep/journal.h>
+
+enum { GATE_MS = 10000, AGAIN_MS = 100, AGAIN_MOST_MS = 30000 };
+
+// ---- in Train's threads
+
+static void follow_report(void *user, troupe_job *job, const troupe_report_event *event)
+{
+    trp_slot *of = user;
+    (void)job;
+    trp_events_push_report(of->events, of->trial, of->run, event);
+}
+
+static void follow_checkpoint(void *user, troupe_job *job, const troupe_checkpoint_event *event)
+{
+    trp_slot *of = user;
+    (void)job;
+    trp_events_push_checkpoint(of->events, of->trial, of->run, event);
+}
+
+static void follow_state(void *user, troupe_job *job, troupe_job_state state)
+{
+    trp_slot *of = user;
+    int pid = state == TROUPE_JOB_RUNNING ? of->port->pid(job) : 0;
+    trp_events_push_state(of->events, of->trial, of->run, state, pid);
+}
+
+// Waits until the controller has dealt with the report. A stop of a trainer that saves when it is
+// due has been asked for by then.
+static troupe_gate_answer follow_gate(void *user, troupe_job *job, const troupe_report_event *event,
+                                      int *ranks)
+{
+    trp_slot *of = user;
+    (void)job;
+    switch (trp_events_await_dealt(of->events, &of->dealt, event->number, ranks)) {
+    case TROUPE_ACT_STOP:
+    case TROUPE_ACT_END:
+    case TROUPE_ACT_CLONE:
+        return of->saves ? TROUPE_GATE_GO_ON : TROUPE_GATE_STOP;
+    case TROUPE_ACT_PAUSE:
+        return TROUPE_GATE_PAUSE;
+    case TROUPE_ACT_RESIZE:
+        return TROUPE_GATE_RESIZE;
+    case TROUPE_ACT_GO_ON:
+        break;
+    }
+    return TROUPE_GATE_GO_ON;
+}
+
+// ---- trials and their configs
+
+void trp_sweep_trial_name(const troupe_sweep *sweep, int number, char *name, size_t size)
+{
+    snprintf(name, size, "%s_%05x_%05d", sweep->trainer->name, sweep->digits, number);
+}
+
+static trp_trial *make_trial(troupe_sweep *sweep, int number)
+{
+    size_t size = strlen(sweep->trainer->name) + sizeof "_fffff_0000000000";
+    trp_trial *made = trp_alloc(sizeof *made);
+    char *name = trp_arena_alloc(&sweep->arena, size);
+    if (made == NULL || name == NULL) {
+        trp_free(made);
+        return NULL;
+    }
+    trp_sweep_trial_name(sweep, number, name, size);
+    made->view = (troupe_trial){.name = name, .best_metric = (double)NAN, .error = ""};
+    made->number = number;
+    made->last = &made->pent;
+    return made;
+}
+
+trp_trial *trp_control_trial(trp_control *control, int number)
+{
+    troupe_sweep *sweep = control->sweep;
+    if (number >= sweep->room) {
+        int room = sweep->room > 0 ? 2 * sweep->room : 64;
+        room = room > number ? room : number + 1;
+        trp_trial **larger = trp_realloc(sweep->trials, (size_t)room * sizeof *larger);
+        if (larger == NULL)
+            return NULL;
+        sweep->trials = larger;
+        sweep->room = room;
+    }
+    for (; sweep->count <= number; sweep->count++) {
+        sweep->trials[sweep->count] = make_trial(sweep, sweep->count);
+        if (sweep->trials[sweep->count] == NULL)
+            return NULL;
+    }
+    return sweep->trials[number];
+}
+
+troupe_status trp_control_draw(trp_control *control, trp_trial *trial)
+{
+    troupe_sweep *sweep = control->sweep;
+    size_t dims, config_size = sweep->trainer->config->size;
+    (void)troupe_space_dims(sweep->space, &dims);
+    const double *point = trp_study_point(control->study, trial->number);
+    double *x = trp_arena_alloc(&sweep->arena, (dims + 1) * sizeof *x);
+    void *config = trp_arena_alloc(&sweep->arena, config_size);
+    if (x == NULL || config == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of trial %d", trial->number);
+    memcpy(x, point, dims * sizeof *x);
+    troupe_space_config(sweep->space, x, config);
+    trial->x = x;
+    trial->view.config = config;
+    return TROUPE_OK;
+}
+
+// ---- what a job is given
+
+// What a job is given besides its config and options.
+typedef struct handed {
+    char key[80]; // Of a train server's job.
+    troupe_follower follower;
+    troupe_gate of_sweep;
+    const troupe_gate *gate; // That one or the user's; NULL: none.
+} handed;
+
+// The reports at which the scheduler may decide something. False: any, or more than can be named.
+static bool gated_reports(trp_control *control, const trp_trial *trial, trp_slot *of)
+{
+    int at = trial->base;
+    for (of->report_count = 0; of->report_count < TRP_GATED_MAX; of->report_count++) {
+        int next = trp_study_decides_at(control->study, trial->number, at);
+        if (next <= at)
+            return true;
+        of->reports[of->report_count] = next - trial->base;
+        at = next;
+    }
+    of->report_count = 0;
+    return false;
+}
+
+static troupe_status hand(trp_control *control, trp_trial *trial, handed *to)
+{
+    const troupe_sweep *sweep = control->sweep;
+    const troupe_gate *users = sweep->train.gate;
+    trp_slot *of = trp_alloc(sizeof *of);
+    if (of == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the job of %s", trial->view.name);
+    *of = (trp_slot){.port = sweep->port,
+                     .events = &control->events,
+                     .trial = trial->number,
+                     .run = trial->run,
+                     .saves =
+                         sweep->trainer->stages != NULL && sweep->trainer->stages->saves_when_due};
+    bool listed = gated_reports(control, trial, of);
+    of->gated = sweep->port->has_gates && users == NULL && (!listed || of->report_count > 0);
+    trial->slot = of;
+    snprintf(to->key, sizeof to->key, trial->run == 0 ? "sweep-%s-%d" : "sweep-%s-%d-%d", sweep->id,
+             trial->number, trial->run);
+    to->follower = (troupe_follower){.size = sizeof to->follower,
+                                     .report = follow_report,
+                                     .state = follow_state,
+                                     .user = of,
+                                     .checkpoint = follow_checkpoint};
+    to->of_sweep = (troupe_gate){.size = sizeof to->of_sweep,
+                                 .timeout_ms = GATE_MS,
+                                 .decide = follow_gate,
+                                 .user = of,
+                                 .reports = listed ? of->reports : NULL,
+                                 .report_count = of->report_count};
+    to->gate = of->gated ? &to->of_sweep : users;
+    return TROUPE_OK;
+}
+
+static void unhand(trp_trial *trial)
+{
+    trp_free(trial->slot);
+    trial->slot = NULL;
+}
+
+// ---- submitting
+
+// Whether a refusal comes from the options, so that every other trial would be refused as well.
+static bool depends_on_options(troupe_status status)
+{
+    return status == TROUPE_INVALID || status == TROUPE_NOT_STARTED ||
+           status == TROUPE_UNSUPPORTED || status == TROUPE_TOO_LARGE || status == TROUPE_VERSION;
+}
+
+// Whether a train server may take the same at another moment. It may have taken it: the key shows.
+static bool is_of_the_moment(const troupe_sweep *sweep, troupe_status status)
+{
+    return sweep->how.server == TROUPE_SERVER_AUTO &&
+           (status == TROUPE_TIMED_OUT || status == TROUPE_NO_SPACE || status == TROUPE_STOPPED ||
+            status == TROUPE_PEER_LOST);
+}
+
+// The trial waits, and with it all behind it.
+static void put_off(trp_control *control, const trp_trial *trial)
+{
+    int64_t pause_ms = AGAIN_MS;
+    for (int i = 0; i < control->put_off && pause_ms < AGAIN_MOST_MS; i++)
+        pause_ms *= 2;
+    if (control->put_off++ == 0)
+        trp_log(TRP_WARN, "trial %s is submitted again until a train server takes it: %s",
+                trial->view.name, troupe_last_error()->text);
+    control->then_ns =
+        trp_clock_ns() + (pause_ms < AGAIN_MOST_MS ? pause_ms : AGAIN_MOST_MS) * 1000000;
+}
+
+static void take_job(trp_control *control, trp_trial *trial, troupe_job *job)
+{
+    trp_trial_submitted(trial, job);
+    control->busy++;
+    control->open++;
+    control->begun = true;
+    control->progress.changed = true;
+}
+
+// The options of a run of a trial.
+static void options_of(const troupe_sweep *sweep, const trp_trial *trial, const handed *to,
+                       char *name, size_t size, troupe_train_options *how)
+{
+    *how = sweep->train;
+    trp_space_options(sweep->space, trial->x, how);
+    if (trial->ranks > 0)
+        how->ranks = trial->ranks;
+    snprintf(name, size, trial->run == 0 ? "%s" : "%s_%d", trial->view.name, trial->run);
+    how->storage = sweep->folder;
+    how->name = name;
+    how->from = trial->from != NULL ? trial->from : how->from;
+    if (how->keep_metric == NULL) { // The best trial's best checkpoint is best by what made it win.
+        how->keep_metric = trp_sweep_metric(sweep);
+        how->keep_goal = sweep->objectives[0].goal;
+    }
+    how->gate = to->gate;
+    if (how->server == TROUPE_SERVER_AUTO)
+        how->key = to->key;
+    if (how->console == TROUPE_CONSOLE_AUTO) // The sweep is shown.
+        how->console = TROUPE_CONSOLE_OFF;
+}
+
+static troupe_status refuse(trp_control *control, trp_trial *trial, troupe_status status)
+{
+    troupe_sweep *sweep = control->sweep;
+    if (trial->number == 0 && trial->run == 0 && depends_on_options(status))
+        return status;
+    // An earlier life has submitted it, with other options, and has not come to say so.
+    if (status == TROUPE_EXISTS && sweep->how.server == TROUPE_SERVER_AUTO)
+        return status;
+    control->lost = control->lost || status == TROUPE_RUNTIME_LOST;
+    control->progress.changed = true;
+    trp_trial_refused(trial, troupe_last_error()->text);
+    return trp_control_put_end(control, trial);
+}
+
+troupe_status trp_control_submit(trp_control *control, trp_trial *trial)
+{
+    troupe_sweep *sweep = control->sweep;
+    troupe_train_options how;
+    troupe_job *job = NULL;
+    handed to;
+    char name[256];
+    if (trial->x == NULL)
+        TROUPE_TRY(trp_control_draw(control, trial));
+    TROUPE_TRY(hand(control, trial, &to));
+    options_of(sweep, trial, &to, name, sizeof name, &how);
+    trial->ranks = how.ranks;
+    trp_control_away(control);
+    troupe_status status =
+        sweep->port->submit(sweep->trainer, trial->view.config, &to.follower, &job, &how);
+    trp_control_back(control);
+    if (status != TROUPE_OK)
+        unhand(trial);
+    if (is_of_the_moment(sweep, status)) {
+        put_off(control, trial);
+        return TROUPE_OK;
+    }
+    control->put_off = 0;
+    control->then_ns = 0;
+    if (status != TROUPE_OK)
+        return refuse(control, trial, status);
+    take_job(control, trial, job);
+    trp_journal_submitted(control->record, sweep, trial);
+    if (how.server == TROUPE_SERVER_NONE) // Else the folder is none of a run yet.
+        trp_journal_params(sweep, trial, sweep->port->path(job));
+    return TROUPE_OK;
+}
+
+troupe_status trp_control_find(trp_control *control, trp_trial *trial)
+{
+    troupe_job *job;
+    handed to;
+    TROUPE_TRY(hand(control, trial, &to));
+    troupe_status status = control->sweep->port->find(to.key, &to.follower, to.gate, &job);
+    if (status == TROUPE_OK)
+        take_job(control, trial, job);
+    else
+        unhand(trial);
+    return status;
+}
+
+// ---- from one run to the next
+
+void trp_control_make_ready(trp_control *control, trp_trial *trial)
+{
+    trial->ready = NULL;
+    *control->last_ready = trial;
+    control->last_ready = &trial->ready;
+}
+
+troupe_status trp_control_next_run(trp_control *control, trp_trial *trial, int base,
+                                   const char *from)
+{
+    char *copy = from != NULL ? trp_strdup(from) : NULL;
+    if (from != NULL && copy == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the next run of %s", trial->view.name);
+    trp_trial_between(trial, base, copy);
+    trp_journal_run(control->record, trial);
+    trp_control_make_ready(control, trial);
+    return TROUPE_OK;
+}
+
+void trp_control_close_job(trp_control *control, trp_trial *trial, bool leave)
+{
+    const trp_sweep_port *port = control->sweep->port;
+    if (trial->job == NULL)
+        return;
+    trp_events_let_go(&control->events, &trial->slot->dealt);
+    control->open--;
+    control->busy -= trial->phase != TRP_TRIAL_PAUSED;
+    trp_control_away(control);
+    if (leave)
+        port->leave(&trial->job);
+    else
+        port->close(&trial->job);
+    trp_control_back(control);
+    trial->job = NULL;
+    unhand(trial);
+}
