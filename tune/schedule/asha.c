@@ -194,7 +194,7 @@ static troupe_status decide_promotion(asha *self, rung *at, seat *of, int trial,
         trp_ranking_remove(&at->scores, score, trial);
         return no_memory(at);
     }
-    trp_ranked best;
+    trp_ranked best = {.id = -1};
     if (promotable(self, &best) == at && best.id == trial) {
         trp_ranking_remove(&at->waiting, score, trial); // Its place would be given to it at once.
         return TROUPE_OK;
@@ -260,7 +260,7 @@ static troupe_status asha_next(troupe_scheduler *scheduler, bool fresh, int *tri
                                troupe_verdict *verdict)
 {
     asha *self = (asha *)scheduler;
-    trp_ranked best;
+    trp_ranked best = {.id = -1};
     (void)verdict;
     if (promotable(self, &best) != NULL) {
         seat *of = trp_seats_at(&self->seats, best.id);
