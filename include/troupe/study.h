@@ -32,7 +32,7 @@ typedef struct troupe_study_options {
     uint64_t seed; // Default 1.
     // A file where every step is put down, a line of JSON each, before it is answered; default:
     // none. What was told lasts a power failure once troupe_study_sync has returned, or, with
-    // .sync, at once.
+    // .sync, at once: where it does not, its status is returned, and what was told holds.
     const char *file;
     // TROUPE_OPEN_NEW, the default: TROUPE_EXISTS where the file has a study. TROUPE_OPEN_RESUME:
     // its study goes on, as if it had never ended; TROUPE_NOT_FOUND where there is none.
@@ -74,7 +74,7 @@ typedef struct troupe_study_trial {
     const void *config;   // Of a space from JSON: its text.
     const double *values; // One for each objective, as they were told; NaN: none.
     int reports;
-    double best;       // The best value that it reported or was told, of the first objective; NaN.
+    double best; // The best value that it reported or was told, of the first objective; NaN: none.
     double violation;  // As it was told.
     const char *error; // Of one that failed; else empty.
 } troupe_study_trial;

@@ -126,6 +126,8 @@ static troupe_status repeat_end(repeating *r)
     troupe_status status = TROUPE_OK;
     if (line->error.size > 0)
         status = trp_json_read(&troupe_type_troupe_text, line->error, &arena, &error);
+    if (status != TROUPE_OK && status != TROUPE_NO_MEMORY)
+        status = bad_as_said();
     const trp_study_ended end = {.trial = line->trial,
                                  .ending = line->ending,
                                  .values = line->has & TRP_HAS_VALUES ? line->values : NULL,

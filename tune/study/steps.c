@@ -128,7 +128,8 @@ static troupe_status choose_point(troupe_study *study, int number, double *x)
     study->short_of_memory = false;
     for (size_t i = 0; i < study->dim_count; i++)
         x[i] = (double)NAN;
-    TROUPE_TRY(study->searcher->suggest(study->searcher, number, x));
+    if (!study->only_grids || study->total == 0) // A searcher may have each combination but once.
+        TROUPE_TRY(study->searcher->suggest(study->searcher, number, x));
     snprintf(who, sizeof who, "trial %d: the searcher %.200s", number, study->searcher->name);
     TROUPE_TRY(trp_study_check_point(study, who, !sets_grids(study), x));
     trp_random random; // Not that of a searcher which draws by (seed, number) as well.

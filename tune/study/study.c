@@ -126,6 +126,9 @@ static troupe_status take_space(troupe_study *study, const troupe_space *space, 
                            " combinations of the space's grids: expected at most %d in all",
                            trials, combinations, INT32_MAX);
     study->combinations = combinations > 1 ? (int)combinations : 1;
+    study->only_grids = combinations > 1;
+    for (size_t i = 0; i < study->dim_count; i++)
+        study->only_grids = study->only_grids && study->dims[i].grid;
     return TROUPE_OK;
 }
 
@@ -483,7 +486,7 @@ static troupe_status open_with(const troupe_space *space, const troupe_study_opt
                                trp_tune_record *record, bool own, const trp_study_past *past,
                                troupe_study **study)
 {
-    troupe_searcher *searcher = how->searcher != NULL ? how->searcher : troupe_search_random();
+    troupe_searcher *searcher = how->searcher != NULL ? how->searcher : troupe_search_auto();
     troupe_scheduler *scheduler = how->scheduler != NULL ? how->scheduler : trp_fifo();
     troupe_study *made = trp_alloc(sizeof *made);
     if (made == NULL) {

@@ -40,6 +40,7 @@ struct troupe_study {
     int trials;       // As asked for; 0: without end.
     int total;        // With all combinations and points to try first; 0: without end.
     int combinations; // Of grids, which are the study's to set; 1: there are none.
+    bool only_grids;  // There is nothing for a searcher to suggest, but an end.
     double *first;    // Points to try first.
     int first_count;
     trp_tune_record *record; // NULL: there is none.

@@ -158,6 +158,29 @@ static void test_each_combination_of_a_grid_has_its_turns(void **state)
     troupe_space_free(&of_json);
 }
 
+// With the searcher that there is by default, which chooses by the space.
+static void test_a_space_of_grids_alone(void **state)
+{
+    (void)state;
+    troupe_space *grids;
+    troupe_study *study;
+    troupe_asked asked;
+    int counts[3][2] = {{0}}, number = 0;
+    ok(troupe_space_parse("{\"layers\": {\"grid\": [1, 2, 3]}, \"kind\": {\"grid\": [\"a\", "
+                          "\"b\"]}}",
+                          &grids));
+    ok(troupe_study_open(grids, &study, .trials = 4));
+    for (; troupe_study_ask(study, &asked) == TROUPE_OK; number++) {
+        counts[(int)asked.x[0]][(int)asked.x[1]]++;
+        ok(troupe_study_tell(study, asked.number, number));
+    }
+    assert_int_equal(number, 24);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(counts[i / 2][i % 2], 4);
+    troupe_study_free(&study);
+    troupe_space_free(&grids);
+}
+
 static bool has_no_nine(void *user, const void *config)
 {
     (void)user;
@@ -450,6 +473,7 @@ int main(void)
         cmocka_unit_test(test_only_what_is_allowed_is_tried),
         cmocka_unit_test(test_nothing_is_allowed),
         cmocka_unit_test(test_each_combination_of_a_grid_has_its_turns),
+        cmocka_unit_test(test_a_space_of_grids_alone),
         cmocka_unit_test(test_spaces_from_json),
         cmocka_unit_test(test_options_that_cannot_be),
         cmocka_unit_test(test_tables_that_cannot_be),

@@ -200,6 +200,11 @@ static troupe_searcher *tpe_of_budgets(void)
     return troupe_search_tpe(.startup = 5, .budgets = true);
 }
 
+static troupe_searcher *repeats(void)
+{
+    return troupe_search_repeat(troupe_search_tpe(.startup = 3), 3);
+}
+
 static troupe_searcher *nsga2(void)
 {
     return troupe_search_nsga2(.population = 8);
@@ -208,8 +213,14 @@ static troupe_searcher *nsga2(void)
 static void test_a_study_goes_on_as_if_it_had_never_ended(void **state)
 {
     (void)state;
-    troupe_searcher *(*const searchers[])(void) = {
-        troupe_search_random, troupe_search_sobol, cmaes, nsga2, tpe, tpe_of_budgets};
+    troupe_searcher *(*const searchers[])(void) = {troupe_search_random,
+                                                   troupe_search_sobol,
+                                                   troupe_search_auto,
+                                                   cmaes,
+                                                   nsga2,
+                                                   tpe,
+                                                   tpe_of_budgets,
+                                                   repeats};
     for (size_t i = 0; i < sizeof searchers / sizeof *searchers; i++) {
         troupe_study *whole, *parts = NULL;
         unlink(path);
