@@ -65,16 +65,3 @@ troupe_status trp_space_own_rows(const troupe_trainer *trainer, troupe_param **r
     *count = used;
     return trp_error_settled(TROUPE_OK);
 }
-
-troupe_status trp_space_open_for(const troupe_trainer *trainer, const troupe_param *rows,
-                                 size_t count, const void *base, troupe_space **space)
-{
-    troupe_param *own = NULL;
-    *space = NULL;
-    if (count == 0)
-        TROUPE_TRY(trp_space_own_rows(trainer, &own, &count));
-    troupe_status status =
-        troupe_space_open_as(trainer->config, own != NULL ? own : rows, count, base, space);
-    trp_free(own);
-    return status;
-}

@@ -7,8 +7,4 @@
 // The rows of a trainer's own space that its config or the options of a run have, in memory that
 // trp_free frees; NULL and 0: it has none. TROUPE_NO_MEMORY, TROUPE_VERSION.
 troupe_status trp_space_own_rows(const troupe_trainer *trainer, troupe_param **rows, size_t *count);
-// troupe_space_open_as for configs of a trainer; without rows, of its own space.
-troupe_status trp_space_open_for(const troupe_trainer *trainer, const troupe_param *rows,
-                                 size_t count, const void *base, troupe_space **space);
-
 #endif

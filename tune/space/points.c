@@ -31,9 +31,9 @@ static void write_row(const troupe_space *space, const trp_space_row *row, const
     }
 }
 
-static bool is_there(const troupe_space *space, const trp_space_row *row, const double *x)
+static bool is_there(const trp_space_row *row, const double *x)
 {
-    return trp_space_counts(space, row, x) && (row->dim < 0 || !isnan(x[row->dim]));
+    return trp_space_counts(row, x) && (row->dim < 0 || !isnan(x[row->dim]));
 }
 
 void trp_space_write_point(const troupe_space *space, const double *x, trp_buffer *out)
@@ -42,7 +42,7 @@ void trp_space_write_point(const troupe_space *space, const double *x, trp_buffe
     trp_buffer_append(out, "{", 1);
     for (size_t i = 0; i < space->count; i++) {
         const trp_space_row *row = &space->rows[i];
-        if (!is_there(space, row, x))
+        if (!is_there(row, x))
             continue;
         trp_buffer_append(out, ", ", first ? 0 : 2);
         trp_json_text(out, row->name);
@@ -62,11 +62,11 @@ static void write_below(const troupe_space *space, const double *x, const char *
     for (size_t i = 0; i < space->count; i++) {
         const trp_space_row *row = &space->rows[i];
         const char *name = row->name + depth;
-        if (row->option || !is_there(space, row, x) || strncmp(row->name, like, depth) != 0)
+        if (row->option || !is_there(row, x) || strncmp(row->name, like, depth) != 0)
             continue;
         size_t size = strcspn(name, "."), j = 0;
         for (; j < i; j++) // Whether an object of that name was written with a row before this one.
-            if (!space->rows[j].option && is_there(space, &space->rows[j], x) &&
+            if (!space->rows[j].option && is_there(&space->rows[j], x) &&
                 strncmp(space->rows[j].name, row->name, depth + size + 1) == 0)
                 break;
         if (j < i)

@@ -147,12 +147,11 @@ const troupe_dim *troupe_space_dims(const troupe_space *space, size_t *count)
 
 // ---- points
 
-bool trp_space_counts(const troupe_space *space, const trp_space_row *row, const double *x)
+bool trp_space_counts(const trp_space_row *row, const double *x)
 {
     if (row->parent < 0)
         return true;
     double chosen = x[row->parent];
-    (void)space;
     return chosen >= 0 && chosen < 32 && (row->when >> (unsigned)chosen & 1) != 0;
 }
 
@@ -187,7 +186,7 @@ static void fill(const troupe_space *space, const trp_space_row *row, const doub
 {
     char *field = (char *)whole + row->offset;
     double value = row->dim >= 0 ? x[row->dim] : 0;
-    if (!trp_space_counts(space, row, x) || isnan(value))
+    if (!trp_space_counts(row, x) || isnan(value))
         return;
     if (row->count == 0)
         trp_field_store(row->type, field, trp_range_held(&space->dims[row->dim], row->type, value));

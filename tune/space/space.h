@@ -46,7 +46,7 @@ struct troupe_space {
 };
 
 // Whether the row counts at a point.
-bool trp_space_counts(const troupe_space *space, const trp_space_row *row, const double *x);
+bool trp_space_counts(const trp_space_row *row, const double *x);
 // Moves a point to the nearest one that a config can hold: as trp_dims_snap does, and in the
 // precision of a float field. The config of what comes out maps back to the same point.
 void trp_space_settle(const troupe_space *space, double *x);

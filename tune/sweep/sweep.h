@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 #include <runtime/base/arena.h>
-#include <tune/space/draws.h>
+#include <tune/space/space.h>
 #include <tune/sweep/trial.h>
 
 enum {

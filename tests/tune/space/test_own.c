@@ -53,15 +53,6 @@ static void test_the_last_one_holds(void **state)
     assert_string_equal(own[1].name, "ranks");
     assert_string_equal(own[2].name, "width");
     trp_free(own);
-    troupe_space *space;
-    assert_int_equal(trp_space_open_for(&with, NULL, 0, NULL, &space), TROUPE_OK);
-    (void)troupe_space_dims(space, &count);
-    assert_int_equal(count, 3);
-    troupe_space_free(&space);
-    assert_int_equal(trp_space_open_for(&with, first, 1, NULL, &space), TROUPE_OK);
-    (void)troupe_space_dims(space, &count);
-    assert_int_equal(count, 1);
-    troupe_space_free(&space);
     assert_int_equal(trp_space_own_rows(&without, &own, &count), TROUPE_OK);
     assert_true(own == NULL && count == 0);
 }
