@@ -876,19 +876,18 @@ static void test_sweeps(void **state)
     HARMLESS(troupe_sweep_print, (NULL, stderr));
     HARMLESS(troupe_scheduler_free, (NULL));
     HARMLESS(troupe_searcher_free, (NULL));
-    troupe_searcher *searcher = troupe_search_nsga2_with(NULL);
+    troupe_searcher *searchers[] = {troupe_search_nsga2_with(NULL), troupe_search_cmaes_with(NULL),
+                                    troupe_search_tpe_with(NULL), troupe_search_gp_with(NULL)};
     note("troupe_search_nsga2_with");
-    troupe_searcher_free(&searcher);
-    troupe_searcher *cmaes = troupe_search_cmaes_with(NULL); // All defaults.
     note("troupe_search_cmaes_with");
-    troupe_searcher_free(&cmaes);
-    troupe_searcher *tpe = troupe_search_tpe_with(NULL);
     note("troupe_search_tpe_with");
+    note("troupe_search_gp_with");
+    for (size_t i = 0; i < sizeof searchers / sizeof *searchers; i++)
+        troupe_searcher_free(&searchers[i]);
     troupe_searcher *repeat = troupe_search_repeat(NULL, 2);
     note("troupe_search_repeat");
     expect("troupe_search_repeat", repeat->refusal, "inner");
     troupe_searcher_free(&repeat);
-    troupe_searcher_free(&tpe);
     assert_int_equal(faults, 0);
 }
 

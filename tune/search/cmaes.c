@@ -153,11 +153,11 @@ static troupe_status note(cmaes *self, int number, const double *x)
         self->running = running;
         self->running_capacity = capacity;
     }
-    double *y = trp_alloc(2 * self->d * sizeof *y), *latent = y + self->d;
+    double *y = trp_alloc(2 * self->d * sizeof *y);
     if (y == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a point of %zu dimensions", self->d);
     const trp_evolution *e = &self->evolution;
-    double *suggested = self->scratch + self->d;
+    double *latent = y + self->d, *suggested = self->scratch + self->d;
     draw_trial(self, number, y, suggested);
     bool drawn = same(suggested, x, self->problem->dim_count);
     for (size_t i = 0; i < self->d; i++) {
