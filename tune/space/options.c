@@ -76,11 +76,3 @@ troupe_status trp_space_check_option(const troupe_param *param)
                                refused[i].why);
     return troupe_fail(TROUPE_INVALID, "no option of a run that can be drawn");
 }
-
-bool trp_space_has_options(const troupe_space *space)
-{
-    for (size_t i = 0; i < space->count; i++)
-        if (space->rows[i].option)
-            return true;
-    return false;
-}

@@ -242,7 +242,7 @@ static troupe_status add_member(troupe_space *space, trp_json name, trp_json val
     return row.when.size > 0 ? add_condition(space, row.when) : TROUPE_OK;
 }
 
-troupe_status trp_space_read(trp_json description, troupe_space **space)
+static troupe_status read_space(trp_json description, troupe_space **space)
 {
     trp_json at = {0}, name, value;
     size_t count = 0;
@@ -283,5 +283,5 @@ troupe_status troupe_space_parse(const char *json, troupe_space **space)
     TRP_REQUIRE(json);
     if (trp_json_parse(json, strlen(json), &value) != TROUPE_OK)
         return trp_error_prefix("the space");
-    return trp_space_read(value, space);
+    return read_space(value, space);
 }

@@ -53,41 +53,6 @@ void trp_space_write_point(const troupe_space *space, const double *x, trp_buffe
     trp_buffer_append(out, "}", 1);
 }
 
-// Writes an object of the rows whose names begin as that of `like` does in `depth` bytes.
-static void write_below(const troupe_space *space, const double *x, const char *like, size_t depth,
-                        trp_buffer *out)
-{
-    bool first = true;
-    trp_buffer_append(out, "{", 1);
-    for (size_t i = 0; i < space->count; i++) {
-        const trp_space_row *row = &space->rows[i];
-        const char *name = row->name + depth;
-        if (row->option || !is_there(row, x) || strncmp(row->name, like, depth) != 0)
-            continue;
-        size_t size = strcspn(name, "."), j = 0;
-        for (; j < i; j++) // Whether an object of that name was written with a row before this one.
-            if (!space->rows[j].option && is_there(&space->rows[j], x) &&
-                strncmp(space->rows[j].name, row->name, depth + size + 1) == 0)
-                break;
-        if (j < i)
-            continue;
-        trp_buffer_append(out, first ? "\"" : ", \"", first ? 1 : 3);
-        trp_buffer_append(out, name, size); // A field's name has nothing to be escaped.
-        trp_buffer_append(out, "\": ", 3);
-        if (name[size] == '.')
-            write_below(space, x, row->name, depth + size + 1, out);
-        else
-            write_row(space, row, x, out);
-        first = false;
-    }
-    trp_buffer_append(out, "}", 1);
-}
-
-void trp_space_write_settings(const troupe_space *space, const double *x, trp_buffer *out)
-{
-    write_below(space, x, "", 0, out);
-}
-
 const char *troupe_space_json(const troupe_space *space, const double *x)
 {
     if (TRP_IS_NULL(space) || TRP_IS_NULL(x)) {

@@ -63,22 +63,14 @@ troupe_status trp_space_read_point(const troupe_space *space, trp_json object, b
                                    double *x);
 // Writes the point as troupe_space_json gives it.
 void trp_space_write_point(const troupe_space *space, const double *x, trp_buffer *out);
-// The same with names that have dots as objects within objects: {"plan": {"steps": 3}}. Names of
-// options of the run are left out.
-void trp_space_write_settings(const troupe_space *space, const double *x, trp_buffer *out);
 
 // Writes the space as troupe_space_parse reads it, always alike, in the order of its rows. What is
 // read from that has the same dimensions, bit for bit.
 void trp_space_describe(const troupe_space *space, trp_buffer *out);
 // TROUPE_OK: it is the description of this space; TROUPE_EXISTS says which row differs, and how.
 troupe_status trp_space_check_same(const troupe_space *space, trp_json description);
-// troupe_space_parse of what is JSON already.
-troupe_status trp_space_read(trp_json description, troupe_space **space);
-
 // Lays the option rows of a point over the options of its run.
 void trp_space_options(const troupe_space *space, const double *x, troupe_train_options *options);
-// Whether there are any.
-bool trp_space_has_options(const troupe_space *space);
 
 // Combinations of the rows of TROUPE_DRAW_GRID; 1: there are none; UINT64_MAX: that many or more.
 // A row that hangs on another of them is counted where it counts alone.

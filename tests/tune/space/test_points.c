@@ -141,7 +141,6 @@ static void test_a_config_by_hand(void **state)
     troupe_train_options options = {.size = sizeof options, .ranks = 9, .keep = 3};
     trp_space_options(space, x, &options);
     assert_true(options.ranks == 4 && options.keep == 3 && options.cpus_per_rank == 0.5);
-    assert_true(trp_space_has_options(space));
 
     x[dim_of(space, "form")] = FLAT;
     x[dim_of(space, "place")] = (double)NAN;
