@@ -140,13 +140,9 @@ troupe_status trp_control_clone(trp_control *control, trp_trial *trial, int sour
     const trp_trial *of = control->sweep->trials[source];
     trp_free(trial->from);
     trial->from = of->checkpoint != NULL ? trp_strdup(of->checkpoint) : NULL;
+    trial->source = source;
     if (of->checkpoint != NULL && trial->from == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the clone of %s", of->view.name);
-    if (of->checkpoint == NULL && !control->sweep->warned) {
-        trp_log(TRP_WARN, "trial %s goes on from nothing: %s, which it clones, has no checkpoint",
-                trial->view.name, of->view.name);
-        control->sweep->warned = true;
-    }
     return TROUPE_OK;
 }
 
@@ -335,6 +331,12 @@ static void drop_pent(trp_trial *trial)
 // newest from then on.
 static troupe_status go_on_as_clone(trp_control *control, trp_trial *trial)
 {
+    // One that was being committed when it was decided on is there by now.
+    if (trial->from == NULL)
+        TROUPE_TRY(trp_control_clone(control, trial, trial->source));
+    if (trial->from == NULL)
+        trp_log(TRP_WARN, "trial %s goes on from nothing: %s, which it clones, has no checkpoint",
+                trial->view.name, control->sweep->trials[trial->source]->view.name);
     trp_free(trial->checkpoint);
     trial->checkpoint = trial->from;
     trial->from = NULL;

@@ -185,6 +185,24 @@ static troupe_status note_decision(trp_control *control, trp_trial *trial)
     return TROUPE_OK;
 }
 
+// One that was to clone has the config of its last run until the next one begins, if it does.
+static troupe_status keep_config(trp_control *control, trp_trial *trial)
+{
+    troupe_sweep *sweep = control->sweep;
+    const troupe_type *type = sweep->trainer->config;
+    trp_json before;
+    if (trial->config_before == NULL)
+        return TROUPE_OK;
+    void *config = trp_arena_alloc(&sweep->arena, type->size);
+    if (config == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of trial %d", trial->number);
+    memcpy(config, trial->view.config, type->size); // What JSON does not hold.
+    TROUPE_TRY(trp_json_parse(trial->config_before, strlen(trial->config_before), &before));
+    TROUPE_TRY(trp_json_read(type, before, &sweep->arena, config));
+    trial->view.config = config;
+    return TROUPE_OK;
+}
+
 // Nothing is submitted that was: where the server does not know its key, it is gone.
 static troupe_status find_again(trp_control *control, trp_trial *trial)
 {
@@ -211,8 +229,8 @@ static troupe_status find(trp_control *control, trp_trial *trial)
     }
     TROUPE_TRY(trp_control_draw(control, trial));
     TROUPE_TRY(note_decision(control, trial));
-    if (trial->decision != TROUPE_ACT_CLONE)
-        TROUPE_TRY(check_config(control, trial));
+    TROUPE_TRY(trial->decision == TROUPE_ACT_CLONE ? keep_config(control, trial)
+                                                   : check_config(control, trial));
     if (trial->submitted_before)
         return find_again(control, trial);
     return TROUPE_OK;

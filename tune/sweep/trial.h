@@ -59,6 +59,7 @@ typedef struct trp_trial {
     int base;                      // reports of the earlier ones, and their time.
     double base_s;
     char *from;              // What the run begins with; NULL: nothing.
+    int source;              // Of a clone that is to begin.
     int failures;            // After which it was tried again.
     struct trp_trial *ready; // The next one that waits for its next run.
     // What an earlier life of the sweep has put down.
