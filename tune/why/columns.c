@@ -312,31 +312,51 @@ static void add_column(gather *it, const leaf *of)
     trials->columns[trials->column_count++] = made;
 }
 
+// Room for the coordinates of every trial.
+static bool make_points(gather *it, size_t columns)
+{
+    trp_trials *trials = it->trials;
+    for (size_t i = 0; i < trials->count; i++) {
+        double *x = trp_arena_alloc(&trials->arena, (columns + 1) * sizeof *x);
+        if (x == NULL)
+            return false;
+        for (size_t at = 0; at < columns; at++)
+            x[at] = (double)NAN;
+        trials->trials[i]->x = x;
+    }
+    return true;
+}
+
+static bool make_columns(gather *it)
+{
+    trp_trials *trials = it->trials;
+    const leaf *varied[sizeof it->leaves / sizeof *it->leaves];
+    size_t count = 0;
+    for (size_t i = 0; i < trials->count; i++)
+        take_object(it, i, trials->trials[i]->config, "", 0);
+    for (size_t i = 0; i < it->count && !it->failed; i++)
+        if (varies(it, &it->leaves[i]))
+            varied[count++] = &it->leaves[i];
+    if (it->failed || !make_points(it, count < TRP_TRIALS_COLUMNS ? count : TRP_TRIALS_COLUMNS))
+        return false;
+    for (size_t i = 0; i < count && !it->failed; i++)
+        add_column(it, varied[i]);
+    trials->columns_left_out = it->left_out;
+    return !it->failed;
+}
+
 troupe_status trp_trials_columns(trp_trials *trials)
 {
     gather *it = trp_alloc(sizeof *it);
     trials->columns = trp_arena_alloc(&trials->arena, TRP_TRIALS_COLUMNS * sizeof(trp_column));
-    bool failed = it == NULL || trials->columns == NULL;
-    for (size_t i = 0; !failed && i < trials->count; i++) {
-        trp_seen_trial *trial = trials->trials[i];
-        trial->x = trp_arena_alloc(&trials->arena, TRP_TRIALS_COLUMNS * sizeof *trial->x);
-        failed = trial->x == NULL;
-        for (size_t at = 0; !failed && at < TRP_TRIALS_COLUMNS; at++)
-            trial->x[at] = (double)NAN;
-    }
-    if (!failed) {
+    bool made = it != NULL && trials->columns != NULL;
+    if (made) {
         it->trials = trials;
-        for (size_t i = 0; i < trials->count; i++)
-            take_object(it, i, trials->trials[i]->config, "", 0);
-        for (size_t i = 0; i < it->count && !it->failed; i++)
-            if (varies(it, &it->leaves[i]))
-                add_column(it, &it->leaves[i]);
-        trials->columns_left_out = it->left_out;
-        failed = it->failed;
+        made = make_columns(it);
     }
     trp_free(it);
-    return failed ? troupe_fail(TROUPE_NO_MEMORY, "no memory for the trials of %s", trials->file)
-                  : TROUPE_OK;
+    return made ? TROUPE_OK
+                : troupe_fail(TROUPE_NO_MEMORY, "no memory for the trials of %s", trials->file);
 }
 
 // ---- what is known of them
