@@ -423,6 +423,13 @@ static void test_a_ref_is_tuned(void **state)
     const char *json = troupe_sweep_best_json(sweep);
     if (!strstr(json, "\"fitting\": {\"epochs\": 2, \"batch\": ") || !strstr(json, "\"rate\": "))
         fail_msg("the best trial's settings are %s", json);
+    // The sweep's record says so, too.
+    char *sweep_folder = support_path(troupe_result_path(best->result), "..");
+    troupe_best_trial found;
+    troupe_must(troupe_best_trial_get(sweep_folder, &found));
+    assert_string_equal(found.model, "slope@1");
+    assert_string_equal(found.config, json);
+    free(sweep_folder);
     // They train the same again.
     troupe_must(troupe_submit_stored("slope@1", json, NULL, &job, .train = plain("again")));
     troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));

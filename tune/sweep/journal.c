@@ -24,6 +24,21 @@ static void begin(trp_buffer *line, const char *event, const trp_trial *trial)
     trp_json_text(line, trial->view.name);
 }
 
+static void write_model(trp_buffer *line, const trp_sweep_port *port)
+{
+    trp_json settings;
+    if (port->model == NULL)
+        return;
+    trp_buffer_printf(line, ", \"model\": ");
+    trp_json_text(line, port->model);
+    if (port->settings == NULL ||
+        trp_json_parse(port->settings, strlen(port->settings), &settings) != TROUPE_OK)
+        return;
+    trp_buffer_printf(line, ", \"settings\": ");
+    if (trp_json_canonical(settings, line) != TROUPE_OK) // In one line, as they may not be.
+        line->failed = true;
+}
+
 void trp_journal_first(trp_tune_record *record, const troupe_sweep *sweep)
 {
     trp_buffer line = {0};
@@ -44,6 +59,7 @@ void trp_journal_first(trp_tune_record *record, const troupe_sweep *sweep)
         }
         trp_buffer_append(&line, "}", 1);
     }
+    write_model(&line, sweep->port);
     if (sweep->id[0] != '\0')
         trp_buffer_printf(&line, ", \"id\": \"%s\"", sweep->id);
     if (sweep->server != NULL) {

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <train/spec.h>
 #include <troupe/stored.h>
+#include <tune/sweep/settings.h>
 #include <tune/sweep/sweep.h>
 
 enum { ROWS_MAX = 256 };
@@ -135,35 +136,6 @@ static troupe_status make_type(stored *it, const troupe_param *space, size_t cou
 
 // ---- the settings of a trial
 
-// Writes what both objects have, where both have it what the second has.
-static void merge(trp_json under, trp_json over, trp_buffer *out)
-{
-    trp_json at = {0}, name, value, other;
-    size_t count = 0;
-    trp_buffer_append(out, "{", 1);
-    while (trp_json_next_member(under, &at, &name, &value)) {
-        char text[128];
-        bool has = name.size - 2 < sizeof text;
-        (void)snprintf(text, sizeof text, "%.*s", has ? (int)name.size - 2 : 0, name.at + 1);
-        has = has && trp_json_member(over, text, &other);
-        trp_buffer_printf(out, "%s%.*s: ", count++ > 0 ? ", " : "", (int)name.size, name.at);
-        if (has && trp_json_is_object(value) && trp_json_is_object(other))
-            merge(value, other, out);
-        else
-            trp_buffer_append(out, has ? other.at : value.at, has ? other.size : value.size);
-    }
-    at = (trp_json){0};
-    while (trp_json_next_member(over, &at, &name, &value)) {
-        char text[128];
-        (void)snprintf(text, sizeof text, "%.*s", (int)name.size - 2, name.at + 1);
-        if (trp_json_member(under, text, &other))
-            continue;
-        trp_buffer_printf(out, "%s%.*s: ", count++ > 0 ? ", " : "", (int)name.size, name.at);
-        trp_buffer_append(out, value.at, value.size);
-    }
-    trp_buffer_append(out, "}", 1);
-}
-
 static const char *settings_of(const troupe_trainer *trainer, const void *config, trp_arena *arena)
 {
     const stored *it = (const stored *)(const void *)trainer;
@@ -172,7 +144,7 @@ static const char *settings_of(const troupe_trainer *trainer, const void *config
     trp_json_value(&drawn, &it->type, config);
     if (!drawn.failed && trp_json_parse((const char *)drawn.data, drawn.size, &over) == TROUPE_OK &&
         (!it->json || trp_json_parse(it->json, strlen(it->json), &under) == TROUPE_OK))
-        merge(under, over, &whole);
+        trp_settings_merge(under, over, &whole);
     trp_buffer_free(&drawn);
     return whole.size > 0 ? trp_spec_keep(arena, &whole) : NULL;
 }
@@ -230,6 +202,8 @@ static troupe_status prepare(stored *it, const char *ref, const char *json,
         return trp_error_prefix("the settings");
     if (json && !trp_json_is_object(value))
         return troupe_fail(TROUPE_WRONG_TYPE, "the settings: expected an object");
+    it->port.model = it->ref;
+    it->port.settings = it->json;
     TROUPE_TRY(make_type(it, space, count));
     it->trainer =
         (troupe_trainer){.abi = TROUPE_ABI, .name = version.manifest.trainer, .config = &it->type};

@@ -45,6 +45,9 @@ typedef struct trp_sweep_port {
     double (*result_elapsed_s)(const troupe_result *result);
     void (*result_free)(troupe_result **result);
     bool has_gates; // Of jobs that are submitted.
+    // Of a sweep over a version of the repository: which, and what its space is laid over, as
+    // JSON. NULL: there is none.
+    const char *model, *settings;
 } trp_sweep_port;
 
 // The real one.

@@ -220,6 +220,8 @@ static void take_first(trp_trials *trials, trp_json line, bool sweep)
         trials->model = text;
     if (trp_json_member(line, "command", &value) && trp_json_is_array(value))
         trials->command = keep_json(trials, value);
+    if (trp_json_member(line, "settings", &value) && trp_json_is_object(value))
+        trials->settings = keep_json(trials, value);
     if (trp_json_member(line, "seed", &value)) {
         value = keep_json(trials, value);
         trials->seed = value.at;

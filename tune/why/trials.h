@@ -62,6 +62,7 @@ typedef struct trp_trials {
     bool sweep;         // Else a study's file.
     const char *trainer, *scheduler, *searcher, *seed; // NULL: not known.
     const char *model; // "digits@3": a sweep over a version of the repository; NULL: it is not.
+    trp_json settings; // That configs of such a sweep are laid over; empty: none.
     trp_json command;  // Words of the program that trials run, with places for params; empty: none.
     int wanted;        // Trials; 0: not known.
     const char *metrics[TRP_TRIALS_OBJECTIVES]; // Names of the objectives; NULL: it has none.

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <train/file.h>
 #include <train/run_file.h>
+#include <tune/sweep/settings.h>
 #include <tune/why/command.h>
 #include <tune/why/fanova.h>
 #include <tune/why/page.h>
@@ -272,14 +273,25 @@ static const char *own_text(const char *text, size_t size)
     return copy;
 }
 
+// A trial's whole config.
+static const char *config_of(const trp_trials *trials, const trp_seen_trial *it)
+{
+    trp_buffer whole = {0};
+    if (trials->settings.size == 0)
+        return own_text(it->config.at, it->config.size);
+    trp_settings_merge(trials->settings, it->config, &whole);
+    const char *own = whole.failed ? NULL : own_text((const char *)whole.data, whole.size);
+    trp_buffer_free(&whole);
+    return own;
+}
+
 static troupe_status fill_best(const trp_trials *trials, troupe_best_trial *best)
 {
     const trp_seen_trial *it = trp_trials_best(trials);
     if (it == NULL || it->config.size == 0)
         return troupe_fail(TROUPE_NOT_FOUND, "no trial of %s has a value", trials->file);
-    *best = (troupe_best_trial){.number = it->number,
-                                .value = it->values[0],
-                                .config = own_text(it->config.at, it->config.size)};
+    *best = (troupe_best_trial){
+        .number = it->number, .value = it->values[0], .config = config_of(trials, it)};
     if (it->name != NULL)
         best->name = own_text(it->name, strlen(it->name));
     if (trials->model != NULL)

@@ -154,6 +154,11 @@ static void test_the_best_trial(void **state)
     for (int i = 0; i < 5; i++)
         assert_string_equal(best.command[i], expected[i]);
     assert_null(best.command[5]);
+    write_sweep(", \"model\": \"digits@3\", \"settings\": {\"a\": 7, \"fitting\": {\"batch\": 4}}");
+    assert_int_equal(troupe_best_trial_get(folder, &best), TROUPE_OK);
+    assert_non_null(strstr(best.config, "\"fitting\": {\"batch\": 4}"));
+    assert_non_null(strstr(best.config, filled + strlen("--a=")));
+    assert_null(strstr(best.config, "\"a\": 7,"));
     support_write_file(record, "", 0);
     assert_int_equal(troupe_best_trial_get(folder, &best), TROUPE_NOT_FOUND);
 }
