@@ -256,6 +256,31 @@ static void test_asha_stops_the_weak(void **state)
     fake_shut();
 }
 
+// Options of the run are laid over those of the sweep, trial by trial.
+static void test_options_of_the_run_are_drawn(void **state)
+{
+    (void)state;
+    static const troupe_param rows[] = {TROUPE_FIXED(fake_settings, epochs, 5),
+                                        TROUPE_CHOICE(troupe_train_options, ranks, 1, 4, 2)};
+    static const int ranks[] = {1, 4, 2};
+    troupe_sweep *sweep;
+    fake_open(2);
+    ok(trp_sweep_run(
+        &fake_port, &fit, rows, 2, &sweep,
+        &(troupe_tune_options){
+            .size = sizeof(troupe_tune_options),
+            .metric = "loss",
+            .goal = TROUPE_MINIMIZE,
+            .search = TROUPE_SEARCH_GRID,
+            .concurrent = 1,
+            .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage, .ranks = 3)}));
+    assert_int_equal(troupe_sweep_count(sweep), 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(fake.seen[i].ranks, ranks[i]);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
 // ---- failures
 
 static void test_a_failed_trial_leaves_the_others_alone(void **state)
@@ -452,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_a_scheduler_sees_the_goal),
         cmocka_unit_test(test_a_trial_at_the_limit_is_terminated),
         cmocka_unit_test(test_asha_stops_the_weak),
+        cmocka_unit_test(test_options_of_the_run_are_drawn),
         cmocka_unit_test(test_a_failed_trial_leaves_the_others_alone),
         cmocka_unit_test(test_a_sweep_of_failures_fails_with_the_first_sentence),
         cmocka_unit_test(test_a_sweep_that_loses_the_runtime_keeps_what_it_has),
