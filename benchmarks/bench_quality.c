@@ -52,6 +52,8 @@ static const struct searcher {
     bool better;          // Rows count where the median is better, rather than where no worse.
 } searchers[] = {
     {"random", troupe_search_random, .single = true},
+    {"default", troupe_search_auto, .single = true, .several = true, .share = 2 / 3.0,
+     .better = true},
     {"tpe", make_tpe, .single = true, .share = 0.75},
     {"cmaes", make_cmaes, .single = true, .share = 0.75},
     {"nsga2", make_nsga2, .several = true, .share = 0.75},

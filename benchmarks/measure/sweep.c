@@ -35,7 +35,7 @@ static void measure(const char *row, const char *folder, int trials, int reports
     troupe_sweep *sweep;
     int64_t start = bench_now_ns();
     troupe_must(troupe_tune(fit, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
-                            .trials = trials,
+                            .trials = trials, .search = TROUPE_SEARCH_RANDOM,
                             .train = TROUPE_OPTIONS(troupe_train_options, .storage = folder)));
     double passed = (double)(bench_now_ns() - start) / 1e9;
     int ended = 0;
