@@ -35,7 +35,8 @@ enum {
     FEW_CANDIDATES = 12, // Of spaces with choices: TPE looks around more than with 24.
     UNKNOWN = 100,       // Trials where it is not known how many there will be.
     FRONT_TRIALS = 400,  // From so many on NSGA-II rather than TPE for several objectives.
-    EVOLVES = 8,         // CMA-ES needs so many trials for each dimension,
+    LONG = 150,          // From so many on CMA-ES,
+    EVOLVES = 15,        // which needs so many for each dimension
     VALUES = 8,          // and so many values of a number.
     SHARE = 4,           // TPE has this part of the trials before it,
     UNTIL = 100,         // but no more than so many.
@@ -82,7 +83,7 @@ static troupe_searcher *choose(auto_searcher *self, const troupe_problem *proble
         return troupe_search_tpe(.startup = 0);
     if (!is.numbers)
         return troupe_search_tpe(.candidates = FEW_CANDIDATES);
-    if (is.count > 1 && is.trials >= EVOLVES * is.count)
+    if (is.count > 1 && is.trials >= LONG && is.trials >= EVOLVES * is.count)
         self->until = is.trials / SHARE < UNTIL ? is.trials / SHARE : UNTIL;
     if (problem->dim_count <= TRP_SOBOL_DIMS)
         self->first = troupe_search_sobol();

@@ -35,10 +35,10 @@ static void test_the_choice(void **state)
 {
     (void)state;
     expect(grids, 2, 1, 100, "auto: random");
-    expect(numbers, DIMS, 1, 100, "auto: TPE (startup 0), then CMA-ES");
-    expect(numbers, DIMS, 1, 0, "auto: TPE (startup 0), then CMA-ES");
-    expect(numbers, DIMS, 1, 20, "auto: TPE (startup 0)"); // Too few to evolve.
-    expect(numbers, 1, 1, 100, "auto: TPE (startup 0)");
+    expect(numbers, DIMS, 1, 200, "auto: TPE (startup 0), then CMA-ES");
+    expect(numbers, DIMS, 1, 100, "auto: TPE (startup 0)"); // Too few to evolve.
+    expect(numbers, DIMS, 1, 0, "auto: TPE (startup 0)");
+    expect(numbers, 1, 1, 200, "auto: TPE (startup 0)");
     expect(mixed, DIMS, 1, 100, "auto: TPE (12 candidates)");
     expect(mixed, DIMS, 2, 100, "auto: TPE");
     expect(numbers, DIMS, 2, 100, "auto: TPE");
@@ -66,7 +66,7 @@ static void check_replay(const troupe_dim *dims)
                               .dim_count = DIMS,
                               .objectives = 1,
                               .seed = 3,
-                              .trials = TRIALS};
+                              .trials = 2 * TRIALS}; // Half of it.
     double known[TRIALS][DIMS], x[DIMS];
     troupe_searcher *first = points_begun(troupe_search_auto(), &problem);
     for (int i = 0; i < TRIALS; i++) {
@@ -105,10 +105,10 @@ static void test_cmaes_begins_at_the_best(void **state)
     (void)state;
     const troupe_dim square[] = {REAL(0, 1), REAL(0, 1)};
     troupe_problem problem = PROBLEM(square);
-    problem.trials = 80;
+    problem.trials = 160;
     troupe_searcher *searcher = points_begun(troupe_search_auto(), &problem);
-    for (int i = 0; i < 20; i++) {
-        double x[2] = {i == 7 ? 0.9 : 0.04 * i, i == 7 ? 0.9 : 0.5}, score = i == 7 ? 1 : 2 + i;
+    for (int i = 0; i < 40; i++) {
+        double x[2] = {i == 7 ? 0.9 : 0.02 * i, i == 7 ? 0.9 : 0.5}, score = i == 7 ? 1 : 2 + i;
         troupe_observation seen = {
             .size = sizeof seen, .number = i, .x = x, .scores = &score, .reports = 1};
         if (i == 12) { // It would be the best.
@@ -121,7 +121,7 @@ static void test_cmaes_begins_at_the_best(void **state)
     double sum[2] = {0};
     for (int i = 0; i < 60; i++) {
         double x[2];
-        assert_int_equal(searcher->suggest(searcher, 20 + i, x), TROUPE_OK);
+        assert_int_equal(searcher->suggest(searcher, 40 + i, x), TROUPE_OK);
         assert_true(fabs(x[0] - 0.9) < 0.4 && fabs(x[1] - 0.9) < 0.4);
         sum[0] += x[0] / 60;
         sum[1] += x[1] / 60;
@@ -134,10 +134,10 @@ static void test_earlier_studies_count(void **state)
 {
     (void)state;
     troupe_problem problem = PROBLEM(numbers);
-    problem.trials = TRIALS;
+    problem.trials = 160;
     troupe_searcher *searcher = points_begun(troupe_search_auto(), &problem);
-    for (int i = -30; i < 0; i++) {
-        const double x[DIMS] = {2 + 0.1 * (i + 30), 0.1, 7};
+    for (int i = -50; i < 0; i++) {
+        const double x[DIMS] = {2 + 0.06 * (i + 50), 0.1, 7};
         points_given(searcher, i, x);
         points_observe(searcher, i, x, score_of(x));
     }
@@ -156,7 +156,7 @@ static void test_memory_may_be_short(void **state)
 {
     (void)state;
     troupe_problem problem = PROBLEM(numbers);
-    problem.trials = 40;
+    problem.trials = 160;
     for (int after = 0;; after++) {
         trp_memory_fail_after(after);
         troupe_searcher *searcher = troupe_search_auto();
@@ -164,7 +164,7 @@ static void test_memory_may_be_short(void **state)
         if (status == TROUPE_OK)
             status = searcher->begin(searcher, &problem);
         double x[DIMS];
-        for (int i = 0; i < 14 && status == TROUPE_OK; i++) {
+        for (int i = 0; i < 44 && status == TROUPE_OK; i++) {
             status = searcher->suggest(searcher, i, x);
             if (status == TROUPE_OK)
                 status = searcher->given(searcher, i, x);
@@ -178,7 +178,7 @@ static void test_memory_may_be_short(void **state)
         if (status == TROUPE_OK)
             break;
         assert_int_equal(status, TROUPE_NO_MEMORY);
-        assert_true(after < 400);
+        assert_true(after < 800);
     }
 }
 
