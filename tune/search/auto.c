@@ -38,6 +38,7 @@ enum {
     LONG = 150,          // From so many on CMA-ES,
     EVOLVES = 15,        // which needs so many for each dimension
     VALUES = 8,          // and so many values of a number.
+    FEW_NUMBERS = 6,     // Up to so many a Gaussian process, where trials are fewer.
     SHARE = 4,           // TPE has this part of the trials before it,
     UNTIL = 100,         // but no more than so many.
 };
@@ -83,8 +84,12 @@ static troupe_searcher *choose(auto_searcher *self, const troupe_problem *proble
         return troupe_search_tpe(.startup = 0);
     if (!is.numbers)
         return troupe_search_tpe(.candidates = FEW_CANDIDATES);
-    if (is.count > 1 && is.trials >= LONG && is.trials >= EVOLVES * is.count)
+    if (is.count > 0 && is.trials >= LONG && is.trials >= EVOLVES * is.count) {
         self->until = is.trials / SHARE < UNTIL ? is.trials / SHARE : UNTIL;
+    } else if (is.count > 0 && is.count <= FEW_NUMBERS) {
+        self->until = LONG; // Its cost grows with the cube of the trials.
+        return troupe_search_gp(.startup = 0);
+    }
     if (problem->dim_count <= TRP_SOBOL_DIMS)
         self->first = troupe_search_sobol();
     return self->first != NULL ? troupe_search_tpe(.startup = TROUPE_NONE)
@@ -106,8 +111,9 @@ static troupe_status auto_begin(troupe_searcher *searcher, const troupe_problem 
     TROUPE_TRY(begin(self->chosen, problem));
     if (self->first != NULL)
         TROUPE_TRY(begin(self->first, problem));
+    bool goes_on = self->until > 0 && (problem->trials == 0 || problem->trials > self->until);
     snprintf(self->name, sizeof self->name, "auto: %s%s", self->chosen->name,
-             self->until > 0 ? ", then CMA-ES" : "");
+             goes_on ? ", then CMA-ES" : "");
     self->base.name = self->name;
     return TROUPE_OK;
 }

@@ -7,6 +7,8 @@
 enum { DIMS = 3, TRIALS = 80, BESIDE = 3 };
 
 static const troupe_dim numbers[DIMS] = {REAL(-5, 5), LOGGED(1e-3, 1), WHOLE(0, 20)};
+static const troupe_dim seven[7] = {REAL(0, 1), REAL(0, 1), REAL(0, 1), REAL(0, 1),
+                                    REAL(0, 1), REAL(0, 1), REAL(0, 1)};
 static const troupe_dim mixed[DIMS] = {
     REAL(-5, 5),
     CHOICE(3),
@@ -36,9 +38,10 @@ static void test_the_choice(void **state)
     (void)state;
     expect(grids, 2, 1, 100, "auto: random");
     expect(numbers, DIMS, 1, 200, "auto: TPE (startup 0), then CMA-ES");
-    expect(numbers, DIMS, 1, 100, "auto: TPE (startup 0)"); // Too few to evolve.
-    expect(numbers, DIMS, 1, 0, "auto: TPE (startup 0)");
-    expect(numbers, 1, 1, 200, "auto: TPE (startup 0)");
+    expect(numbers, DIMS, 1, 100, "auto: Gaussian process");
+    expect(numbers, DIMS, 1, 0, "auto: Gaussian process, then CMA-ES");
+    expect(numbers, 1, 1, 200, "auto: TPE (startup 0), then CMA-ES");
+    expect(seven, 7, 1, 100, "auto: TPE (startup 0)"); // Too few to evolve.
     expect(mixed, DIMS, 1, 100, "auto: TPE (12 candidates)");
     expect(mixed, DIMS, 2, 100, "auto: TPE");
     expect(numbers, DIMS, 2, 100, "auto: TPE");
@@ -152,6 +155,28 @@ static void test_earlier_studies_count(void **state)
     troupe_searcher_free(&searcher);
 }
 
+// Where it is not known how many there will be, a Gaussian process has the first 150.
+static void test_trials_without_end(void **state)
+{
+    (void)state;
+    troupe_problem problem = PROBLEM(numbers);
+    troupe_searcher *searcher = points_begun(troupe_search_auto(), &problem);
+    for (int i = 0; i < 150; i++) {
+        const double x[DIMS] = {2 + 0.02 * i, 0.1, 7};
+        points_given(searcher, i, x);
+        points_observe(searcher, i, x, score_of(x));
+    }
+    double x[DIMS], sum = 0;
+    for (int i = 150; i < 2000; i++) { // A process of so many would take minutes.
+        assert_int_equal(searcher->suggest(searcher, i, x), TROUPE_OK);
+        points_given(searcher, i, x);
+        points_observe(searcher, i, x, score_of(x));
+        sum += i < 160 ? score_of(x) / 10 : 0;
+    }
+    assert_true(sum < 5);
+    troupe_searcher_free(&searcher);
+}
+
 static void test_memory_may_be_short(void **state)
 {
     (void)state;
@@ -189,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_a_replay_suggests_the_same),
         cmocka_unit_test(test_cmaes_begins_at_the_best),
         cmocka_unit_test(test_earlier_studies_count),
+        cmocka_unit_test(test_trials_without_end),
         cmocka_unit_test(test_memory_may_be_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
