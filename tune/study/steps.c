@@ -41,6 +41,22 @@ static bool can_have(const troupe_dim *dim, double value)
     return fabs(trp_dim_snap(dim, value) - value) <= 1e-6 * step;
 }
 
+// As trp_space_settle, or trp_space_complete, but choices that are alike stay apart: a grid has
+// given out each of them, and is told so.
+static void settle(const troupe_study *study, trp_random *random, double *x)
+{
+    for (size_t i = 0; i < study->dim_count; i++) {
+        bool is = study->dims[i].kind == TROUPE_DIM_CHOICE && can_have(&study->dims[i], x[i]);
+        study->kept[i] = is ? round(x[i]) : (double)NAN;
+    }
+    if (random != NULL)
+        trp_space_complete(study->space, random, x);
+    trp_space_settle(study->space, x);
+    for (size_t i = 0; i < study->dim_count; i++)
+        if (!isnan(study->kept[i]) && !isnan(x[i]))
+            x[i] = study->kept[i];
+}
+
 troupe_status trp_study_check_point(const troupe_study *study, const char *who, bool grids,
                                     double *x)
 {
@@ -59,7 +75,7 @@ troupe_status trp_study_check_point(const troupe_study *study, const char *who, 
                            x[i], dim->name, dim->low, dim->high, steps);
     }
     if (grids)
-        trp_space_settle(study->space, x);
+        settle(study, NULL, x);
     return TROUPE_OK;
 }
 
@@ -93,8 +109,7 @@ static void finish_point(const troupe_study *study, int number, trp_random *rand
     if (sets_grids(study))
         trp_space_combination(study->space,
                               (uint64_t)((number - study->first_count) % study->combinations), x);
-    trp_space_complete(study->space, random, x);
-    trp_space_settle(study->space, x);
+    settle(study, random, x);
 }
 
 static troupe_status draw_allowed(troupe_study *study, int number, trp_random *random, double *x)

@@ -135,7 +135,7 @@ static troupe_status take_space(troupe_study *study, const troupe_space *space, 
 static troupe_status make_rooms(troupe_study *study)
 {
     size_t dims = study->dim_count;
-    study->point = trp_alloc((2 * dims + study->objectives) * sizeof(double));
+    study->point = trp_alloc((3 * dims + study->objectives) * sizeof(double));
     study->first = trp_alloc(((size_t)study->first_count * dims + 1) * sizeof(double));
     if (study->allowed != NULL && study->space->type != NULL)
         study->config = trp_alloc(study->space->type->size);
@@ -147,7 +147,8 @@ static troupe_status make_rooms(troupe_study *study)
     if (study->searcher_name == NULL || study->scheduler_name == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a study");
     study->cloned = study->point + dims;
-    study->scores = study->cloned + dims;
+    study->kept = study->cloned + dims;
+    study->scores = study->kept + dims;
     return TROUPE_OK;
 }
 

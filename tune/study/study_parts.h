@@ -53,10 +53,10 @@ struct troupe_study {
     bool exhausted;      // The searcher has no more points.
     troupe_error broken; // Not TROUPE_OK: the study is at its end, and why.
 
-    double *point, *cloned, *scores; // Rooms for one step.
-    void *config;                    // Of `allowed`.
-    trp_buffer text;                 // Of `allowed`, for a space from JSON.
-    bool short_of_memory;            // For that.
+    double *point, *cloned, *kept, *scores; // Rooms for one step.
+    void *config;                           // Of `allowed`.
+    trp_buffer text;                        // Of `allowed`, for a space from JSON.
+    bool short_of_memory;                   // For that.
 };
 
 // ---- trials (trials.c)

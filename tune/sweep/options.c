@@ -100,7 +100,7 @@ static troupe_status take_objectives(const troupe_tune_options *how, troupe_swee
 {
     const troupe_objective one = {how->metric, how->goal};
     const troupe_objective *of = how->objective_count > 0 ? how->objectives : &one;
-    sweep->objective_count = how->objective_count > 0 ? how->objective_count : 1;
+    sweep->objective_count = of == &one ? 1 : how->objective_count;
     if (how->objective_count > TRP_OBJECTIVES_MAX)
         return troupe_fail(TROUPE_INVALID, "objective_count is %zu, must be at most %d",
                            how->objective_count, TRP_OBJECTIVES_MAX);
