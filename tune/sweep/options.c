@@ -100,7 +100,7 @@ static troupe_status take_objectives(const troupe_tune_options *how, troupe_swee
 {
     const troupe_objective one = {how->metric, how->goal};
     const troupe_objective *of = how->objective_count > 0 ? how->objectives : &one;
-    sweep->objective_count = of == &one ? 1 : how->objective_count;
+    const size_t count = of == &one ? 1 : how->objective_count;
     if (how->objective_count > TRP_OBJECTIVES_MAX)
         return troupe_fail(TROUPE_INVALID, "objective_count is %zu, must be at most %d",
                            how->objective_count, TRP_OBJECTIVES_MAX);
@@ -109,7 +109,7 @@ static troupe_status take_objectives(const troupe_tune_options *how, troupe_swee
                            how->metric != NULL
                                ? "both metric and objectives are given: expected one"
                                : "objectives is NULL, and objective_count is not 0");
-    for (size_t i = 0; i < sweep->objective_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         TROUPE_TRY(check_metric(of[i].metric));
         TROUPE_TRY(check_goal(of[i].goal));
         for (size_t j = 0; j < i; j++)
@@ -119,6 +119,7 @@ static troupe_status take_objectives(const troupe_tune_options *how, troupe_swee
         sweep->objectives[i].goal = of[i].goal;
         strcpy(sweep->objectives[i].metric, of[i].metric);
     }
+    sweep->objective_count = count;
     return TROUPE_OK;
 }
 
