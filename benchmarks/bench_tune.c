@@ -66,6 +66,7 @@ static const row rows[] = {
     {"tune.suggest.tpe.5.10000", "us", 0, 0, SUGGEST, true},
     {"tune.suggest.tpe.20.10000", "us", 0, 0, SUGGEST, true},
     SUGGEST_ROWS("cmaes", 20),
+    SUGGEST_ROWS("gp", 20),
     SUGGEST_ROWS("nsga2", 20),
     {"tune.record", "us", 10, 0, DISK, false},
     {"tune.reopen.80000", "ms", 0, 0, DISK, false},

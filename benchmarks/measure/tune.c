@@ -45,6 +45,11 @@ static troupe_searcher *make_cmaes(void)
     return troupe_search_cmaes();
 }
 
+static troupe_searcher *make_gp(void)
+{
+    return troupe_search_gp();
+}
+
 static troupe_searcher *make_nsga2(void)
 {
     return troupe_search_nsga2();
@@ -59,7 +64,7 @@ static const struct sampler {
     int counted;
 } samplers[] = {
     {"random", make_random, 1, 0}, {"sobol", make_sobol, 1, 0}, {"tpe", make_tpe, 1, 50},
-    {"cmaes", make_cmaes, 1, 0},   {"nsga2", make_nsga2, 2, 0},
+    {"cmaes", make_cmaes, 1, 0},   {"gp", make_gp, 1, 3},       {"nsga2", make_nsga2, 2, 0},
 };
 enum { SAMPLERS = sizeof samplers / sizeof *samplers };
 
