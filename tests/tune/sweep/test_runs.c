@@ -125,6 +125,7 @@ static void test_a_population_clones_its_best(void **unused)
     troupe_sweep_free(&sweep);
 }
 
+// B18, B19.
 static void test_ranks_may_be_searched_and_change(void **unused)
 {
     (void)unused;
@@ -157,6 +158,40 @@ static void test_ranks_may_be_searched_and_change(void **unused)
     assert_int_equal(troupe_tune(train, wrong, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE),
                      TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, "storage"));
+}
+
+TROUPE_STRUCT(table, (double, rows, 4096));
+TROUPE_STRUCT(reading, (double, rate), (troupe_ref, data));
+
+static troupe_status read_table(troupe_rank *me, const reading *config)
+{
+    static table data;
+    TROUPE_TRY(troupe_get(table, config->data, &data));
+    return troupe_report(me, {"loss", config->rate + data.rows[4095]});
+}
+TROUPE_TRAINER(read_table, reading);
+
+// What all trials have is in the store once, and each is given the reference.
+// B16.
+static void test_trials_share_what_a_row_refers_to(void **unused)
+{
+    (void)unused;
+    static table data = {.rows[4095] = 5};
+    troupe_ref shared = troupe_put(table, &data);
+    const troupe_param rows[] = {TROUPE_UNIFORM(reading, rate, 0, 1),
+                                 TROUPE_FIXED_OF(reading, data, shared)};
+    troupe_sweep *sweep;
+    troupe_must(troupe_tune(
+        read_table, rows, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 6,
+        .name = "shared",
+        .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage, .cpus_per_rank = 0.5)));
+    for (size_t i = 0; i < 6; i++) {
+        const troupe_trial *trial = troupe_sweep_trial(sweep, i);
+        assert_int_equal(trial->state, TROUPE_TRIAL_TERMINATED);
+        assert_true(trial->best_metric == ((const reading *)trial->config)->rate + 5);
+    }
+    troupe_sweep_free(&sweep);
+    troupe_ref_drop(shared);
 }
 
 static void test_a_trial_whose_rank_dies_is_tried_again(void **unused)
@@ -220,6 +255,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_trials_that_are_promoted_go_on),
         cmocka_unit_test(test_a_population_clones_its_best),
         cmocka_unit_test(test_ranks_may_be_searched_and_change),
+        cmocka_unit_test(test_trials_share_what_a_row_refers_to),
         cmocka_unit_test(test_a_trial_whose_rank_dies_is_tried_again),
         cmocka_unit_test(test_a_sweep_is_paused_and_stopped),
     };
