@@ -43,6 +43,11 @@ static troupe_searcher *make_nsga2(void)
     return troupe_search_nsga2();
 }
 
+static troupe_searcher *make_gp(void)
+{
+    return troupe_search_gp();
+}
+
 static const struct searcher {
     const char *name;
     troupe_searcher *(*make)(void);
@@ -57,6 +62,7 @@ static const struct searcher {
     {"tpe", make_tpe, .single = true, .share = 0.75},
     {"cmaes", make_cmaes, .single = true, .share = 0.75},
     {"nsga2", make_nsga2, .several = true, .share = 0.75},
+    {"gp", make_gp, .single = true, .few = true, .share = 0.75},
 };
 enum { SEARCHERS = sizeof searchers / sizeof *searchers };
 
