@@ -28,7 +28,7 @@ static const subcommand subcommands[] = {
     {"stop", "has jobs of the train server end", tool_pass},
     {"submit", "gives a training run of a program to the train server", tool_submit},
     {"train", "runs a program on each rank of a training run, as torchrun does", tool_train},
-    {"tune", "what a sweep has found: a page of it, and its best config", tool_tune},
+    {"tune", "search for a program's best arguments; what a sweep has found", tool_tune},
     {"worker", "becomes a worker of a node (run by nodes alone)", tool_worker},
 };
 enum { COUNT = sizeof subcommands / sizeof *subcommands };

@@ -1,4 +1,4 @@
-// tune.c: `troupe tune`: what a sweep or a study has found.
+// tune.c: `troupe tune`: a sweep over a program, and what a sweep or a study has found.
 #include "troupe.h"
 
 #include <stdio.h>
@@ -18,9 +18,12 @@ static const subcommand subcommands[] = {
 static void usage(FILE *out)
 {
     fprintf(out,
-            "usage: troupe tune report [-o FILE] DIR\n"
+            "usage: troupe tune [OPTION...] FILE -- PROGRAM [ARGUMENT...]\n"
+            "       troupe tune report [-o FILE] DIR\n"
             "       troupe tune best DIR\n"
             "       troupe tune train-best DIR [--model REF] [-- OPTION...]\n\n"
+            "The first searches for the arguments with which a program does best; troupe tune\n"
+            "--help FILE has its options.\n\n"
             "DIR is the folder of a sweep, or the file of a study; it may be running.\n\n"
             "report writes a page: history, which parameters mattered, curves and trials.\n"
             "best prints the config of the best trial as JSON. train-best trains once more with\n"
@@ -37,8 +40,8 @@ int tool_tune(int argc, char **argv)
         if (strcmp(wanted, subcommands[i].name) == 0)
             return subcommands[i].run(argc - 1, argv + 1);
     bool asked = strcmp(wanted, "--help") == 0 || strcmp(wanted, "-h") == 0;
+    if (argc > 2 || (wanted[0] != '\0' && !asked))
+        return tool_tune_run(argc, argv);
     usage(asked ? stdout : stderr);
-    if (!asked && wanted[0] != '\0')
-        fprintf(stderr, "troupe tune: there is no \"%s\"\n", wanted);
     return asked ? TOOL_DONE : TOOL_MISUSED;
 }

@@ -72,9 +72,9 @@ static troupe_status read_objectives(trp_json list, trp_arena *arena, trp_sweep_
                            "\"minimize\"}]");
     while (trp_json_next_item(list, &item)) {
         sweep_objective one = {0};
-        if (file->objective_count == TRP_OBJECTIVES_MAX)
+        if (file->objective_count == TRP_FILE_OBJECTIVES_MAX)
             return troupe_fail(TROUPE_INVALID, "there are more than %d objectives",
-                               (int)TRP_OBJECTIVES_MAX);
+                               (int)TRP_FILE_OBJECTIVES_MAX);
         TROUPE_TRY(
             trp_sweep_members_known(item, &troupe_type_sweep_objective, NULL, "an objective"));
         TROUPE_TRY(trp_json_read(&troupe_type_sweep_objective, item, arena, &one));
@@ -157,6 +157,7 @@ static troupe_status read_space(trp_json whole, trp_arena *arena, trp_sweep_file
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a space");
     memcpy(text, value.at, value.size);
     text[value.size] = '\0';
+    file->space_text = text;
     return troupe_space_parse(text, &file->space);
 }
 

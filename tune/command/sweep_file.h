@@ -13,15 +13,16 @@
 #include <troupe/schedule.h>
 #include <troupe/train.h>
 
-enum { TRP_OBJECTIVES_MAX = 8 };
+enum { TRP_FILE_OBJECTIVES_MAX = 8 }; // As many as a sweep has.
 
 typedef struct trp_sweep_file {
     troupe_space *space;
-    const char *metric; // The first objective's.
+    const char *space_text; // As it was written.
+    const char *metric;     // The first objective's.
     troupe_goal goal;
     const char
-        *metrics[TRP_OBJECTIVES_MAX]; // Of several objectives, where there are more than one.
-    troupe_goal goals[TRP_OBJECTIVES_MAX];
+        *metrics[TRP_FILE_OBJECTIVES_MAX]; // Of several objectives, where there are more than one.
+    troupe_goal goals[TRP_FILE_OBJECTIVES_MAX];
     size_t objective_count;
     troupe_searcher *searcher;       // NULL: it says none.
     troupe_scheduler *scheduler;     // NULL: it says none.

@@ -140,7 +140,7 @@ static troupe_status check_config(trp_control *control, trp_trial *trial)
     trp_buffer now = {0};
     if (before == NULL || !trial->submitted_before)
         return TROUPE_OK;
-    trp_json_value(&now, sweep->trainer->config, trial->view.config);
+    trp_journal_config(&now, sweep, trial->view.config);
     trp_buffer_append(&now, "", 1);
     troupe_status status = TROUPE_OK;
     if (now.failed)

@@ -66,7 +66,18 @@ void trp_journal_first(trp_tune_record *record, const troupe_sweep *sweep)
         trp_buffer_printf(&line, ", \"server\": ");
         trp_json_text(&line, sweep->server);
     }
+    if (sweep->noted != NULL)
+        trp_buffer_append(&line, sweep->noted, strlen(sweep->noted));
     trp_tune_record_add(record, &line);
+}
+
+void trp_journal_config(trp_buffer *out, const troupe_sweep *sweep, const void *config)
+{
+    const trp_text_config *text = config;
+    if (sweep->trainer->config == &troupe_type_trp_text_config)
+        trp_buffer_append(out, text->params, strlen(text->params));
+    else
+        trp_json_value(out, sweep->trainer->config, config);
 }
 
 void trp_journal_submitted(trp_tune_record *record, const troupe_sweep *sweep,
@@ -77,7 +88,7 @@ void trp_journal_submitted(trp_tune_record *record, const troupe_sweep *sweep,
     if (trial->run > 0)
         trp_buffer_printf(&line, ", \"run\": %d", trial->run);
     trp_buffer_printf(&line, ", \"config\": ");
-    trp_json_value(&line, sweep->trainer->config, trial->view.config);
+    trp_journal_config(&line, sweep, trial->view.config);
     trp_tune_record_add(record, &line);
 }
 
@@ -194,7 +205,7 @@ void trp_journal_params(troupe_sweep *sweep, const trp_trial *trial, const char 
 {
     char path[PATH_MAX];
     trp_buffer config = {0};
-    trp_json_value(&config, sweep->trainer->config, trial->view.config);
+    trp_journal_config(&config, sweep, trial->view.config);
     trp_buffer_append(&config, "\n", 1);
     snprintf(path, sizeof path, "%s/params.json", folder);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());

@@ -18,6 +18,8 @@
 #include <tune/sweep/sweep.h>
 
 void trp_journal_first(trp_tune_record *record, const troupe_sweep *sweep);
+// A trial's config as JSON: of a space from JSON, what was drawn.
+void trp_journal_config(trp_buffer *out, const troupe_sweep *sweep, const void *config);
 void trp_journal_submitted(trp_tune_record *record, const troupe_sweep *sweep,
                            const trp_trial *trial);
 void trp_journal_run(trp_tune_record *record, const trp_trial *trial);

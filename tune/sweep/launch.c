@@ -103,6 +103,20 @@ trp_trial *trp_control_trial(trp_control *control, int number)
     return sweep->trials[number];
 }
 
+// Of a space from JSON.
+static troupe_status draw_text(troupe_sweep *sweep, const trp_trial *trial, void *config)
+{
+    trp_text_config own = {.trial = trial->number};
+    const char *json = troupe_space_json(sweep->space, trial->x);
+    size_t size = json != NULL ? strlen(json) + 1 : 0;
+    char *params = json != NULL ? trp_arena_alloc(&sweep->arena, size) : NULL;
+    if (params == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of trial %d", trial->number);
+    own.params = memcpy(params, json, size);
+    memcpy(config, &own, sizeof own);
+    return TROUPE_OK;
+}
+
 troupe_status trp_control_draw(trp_control *control, trp_trial *trial)
 {
     troupe_sweep *sweep = control->sweep;
@@ -114,9 +128,11 @@ troupe_status trp_control_draw(trp_control *control, trp_trial *trial)
     if (x == NULL || config == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of trial %d", trial->number);
     memcpy(x, point, dims * sizeof *x);
-    troupe_space_config(sweep->space, x, config);
     trial->x = x;
     trial->view.config = config;
+    if (sweep->trainer->config == &troupe_type_trp_text_config)
+        return draw_text(sweep, trial, config);
+    troupe_space_config(sweep->space, x, config);
     return TROUPE_OK;
 }
 

@@ -220,7 +220,9 @@ static troupe_status prepare(trp_control *control, const troupe_param *params, s
     troupe_sweep *sweep = control->sweep;
     troupe_tune_options *how = &sweep->how;
     const void *base = how->base != NULL ? how->base : sweep->trainer->defaults;
-    TROUPE_TRY(troupe_space_open_as(sweep->trainer->config, params, count, base, &sweep->space));
+    if (sweep->space == NULL)
+        TROUPE_TRY(
+            troupe_space_open_as(sweep->trainer->config, params, count, base, &sweep->space));
     TROUPE_TRY(sweep->port->cpus(&sweep->cpus));
     TROUPE_TRY(parse_columns(sweep));
     settle_counts(sweep);
@@ -362,6 +364,7 @@ static troupe_status begin(const trp_sweep_port *port, const troupe_trainer *tra
     *made = *given;
     given->how.scheduler = NULL;
     given->how.searcher = NULL;
+    given->space = NULL;
     open_lock(made);
     troupe_status status = launch(made, params, count);
     if (status == TROUPE_OK)
@@ -371,24 +374,41 @@ static troupe_status begin(const trp_sweep_port *port, const troupe_trainer *tra
     return status;
 }
 
-troupe_status trp_sweep_begin(const trp_sweep_port *port, const troupe_trainer *trainer,
-                              const troupe_param *params, size_t count, troupe_sweep **sweep,
-                              const troupe_tune_options *how)
+// `given` has what is said beside the options.
+static troupe_status begin_with(const trp_sweep_port *port, const troupe_trainer *trainer,
+                                const troupe_param *params, size_t count, troupe_sweep **sweep,
+                                const troupe_tune_options *how, troupe_sweep *given)
 {
     if (sweep == NULL) {
         trp_sweep_consume(how);
         return troupe_fail(TROUPE_INVALID, "`sweep` must not be NULL");
     }
     *sweep = NULL;
-    troupe_sweep given = {0};
-    troupe_status status = trp_sweep_options(trainer, how, &given);
+    troupe_status status = trp_sweep_options(trainer, how, given);
     if (status != TROUPE_OK) {
         trp_sweep_consume(how);
         return status;
     }
-    status = begin(port, trainer, params, count, sweep, &given);
-    troupe_scheduler_free(&given.how.scheduler);
-    troupe_searcher_free(&given.how.searcher);
+    status = begin(port, trainer, params, count, sweep, given);
+    troupe_scheduler_free(&given->how.scheduler);
+    troupe_searcher_free(&given->how.searcher);
+    return status;
+}
+
+troupe_status trp_sweep_begin(const trp_sweep_port *port, const troupe_trainer *trainer,
+                              const troupe_param *params, size_t count, troupe_sweep **sweep,
+                              const troupe_tune_options *how)
+{
+    return begin_with(port, trainer, params, count, sweep, how, &(troupe_sweep){0});
+}
+
+troupe_status trp_sweep_begin_json(const trp_sweep_port *port, const troupe_trainer *trainer,
+                                   troupe_space *space, const char *noted, troupe_sweep **sweep,
+                                   const troupe_tune_options *how)
+{
+    troupe_sweep given = {.space = space, .noted = noted};
+    troupe_status status = begin_with(port, trainer, NULL, 0, sweep, how, &given);
+    troupe_space_free(&given.space);
     return status;
 }
 

@@ -60,6 +60,9 @@ typedef struct trp_objective {
     troupe_goal goal;
 } trp_objective;
 
+// What a trial of a sweep over a space from JSON has for its config.
+TROUPE_STRUCT(trp_text_config, (troupe_text, params), (int, trial));
+
 struct troupe_sweep {
     const trp_sweep_port *port;
     const troupe_trainer *trainer;
@@ -73,6 +76,8 @@ struct troupe_sweep {
     unsigned digits; // In the names of trials.
     bool warned;     // A file of a trial could not be written.
     troupe_space *space;
+    // Members of the first line of the record, with commas before them; NULL: none.
+    const char *noted;
     trp_arena arena;    // Names and configs of trials.
     trp_trial **trials; // Those that have begun.
     int count, room;
@@ -125,5 +130,11 @@ troupe_status trp_sweep_begin(const trp_sweep_port *port, const troupe_trainer *
 troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *trainer,
                             const troupe_param *params, size_t count, troupe_sweep **sweep,
                             const troupe_tune_options *how);
+
+// The same over a space from JSON, which is consumed in any case: the trainer's config is a
+// trp_text_config. `noted`: see troupe_sweep; it lives as long as the sweep.
+troupe_status trp_sweep_begin_json(const trp_sweep_port *port, const troupe_trainer *trainer,
+                                   troupe_space *space, const char *noted, troupe_sweep **sweep,
+                                   const troupe_tune_options *how);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <train/progress.h>
 #include <train/spec.h>
+#include <tune/sweep/journal.h>
 #include <tune/sweep/sweep.h>
 #include <tune/sweep/sweep_facts.h>
 
@@ -133,7 +134,7 @@ const char *troupe_sweep_best_json(const troupe_sweep *sweep)
     if (sweep->settings != NULL)
         return sweep->settings(sweep->trainer, config, trp_arena_current());
     trp_buffer json = {0};
-    trp_json_value(&json, sweep->trainer->config, config);
+    trp_journal_config(&json, sweep, config);
     return trp_spec_keep(trp_arena_current(), &json);
 }
 

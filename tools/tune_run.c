@@ -1,0 +1,206 @@
+// tune_run.c: `troupe tune FILE -- PROGRAM`: a sweep over a program that knows nothing of Troupe.
+#include "troupe.h"
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <troupe.h>
+#include <unistd.h>
+
+enum { LOOK_MS = 100, FILE_MAX = 16 << 20 };
+
+typedef struct settings {
+    const char *file;
+    troupe_tune_options how;
+    troupe_train_options train;
+    bool json, quiet;
+} settings;
+
+static void usage(FILE *out)
+{
+    fprintf(
+        out,
+        "usage: troupe tune [OPTION...] FILE -- PROGRAM [ARGUMENT...]\n\n"
+        "Searches for the arguments with which a program does best. FILE (- is standard\n"
+        "input) says what is searched and how, as JSON:\n\n"
+        "  {\"space\": {\"lr\": {\"log_uniform\": [1e-4, 1]}, \"width\": {\"integer\": [8, 64]}},\n"
+        "   \"metric\": \"loss\", \"goal\": \"minimize\", \"trials\": 50,\n"
+        "   \"scheduler\": {\"asha\": {\"reduction\": 3, \"limit\": 27}}}\n\n"
+        "In arguments {lr} is a trial's value. The program prints its metrics as lines of\n"
+        "JSON, as {\"loss\": 0.5}. Ctrl-C stops the sweep in order, a second one ends it at\n"
+        "once. troupe-tune(1) has the rest.\n\n"
+        "  -n, --trials N      how many configurations are tried\n"
+        "  -j, --concurrent N  how many of them at a time (default: as many as fit)\n"
+        "      --name NAME     of the sweep's folder (default: of the program)\n"
+        "      --storage DIR   folder of all runs (default ~/troupe_results)\n"
+        "      --seed N        for the draws (default 1)\n"
+        "      --cpus N        reserved for each trial (default 1)\n"
+        "      --server        the trials are jobs of the train server\n"
+        "      --resume        with --server: the sweep of that name goes on\n"
+        "  -q, --quiet         no table while it runs\n"
+        "      --json          prints the best config alone\n");
+}
+
+static volatile sig_atomic_t signals;
+
+static void take_signal(int number)
+{
+    (void)number;
+    signals++;
+    if (signals > 1)
+        _exit(TOOL_STOPPED);
+}
+
+// False: it ends with *status.
+static bool read_settings(int argc, char **argv, settings *is, int *status)
+{
+    enum { NAME = 256, STORAGE, SEED, CPUS, SERVER, RESUME, JSON };
+    static const struct option options[] = {
+        {"trials", required_argument, NULL, 'n'}, {"concurrent", required_argument, NULL, 'j'},
+        {"name", required_argument, NULL, NAME},  {"storage", required_argument, NULL, STORAGE},
+        {"seed", required_argument, NULL, SEED},  {"cpus", required_argument, NULL, CPUS},
+        {"server", no_argument, NULL, SERVER},    {"resume", no_argument, NULL, RESUME},
+        {"quiet", no_argument, NULL, 'q'},        {"json", no_argument, NULL, JSON},
+        {"help", no_argument, NULL, 'h'},         {0}};
+    long number = 0;
+    *status = TOOL_MISUSED;
+    for (int option; (option = getopt_long(argc, argv, "+n:j:qh", options, NULL)) != -1;) {
+        bool counts = option == 'n' || option == 'j' || option == SEED;
+        if (counts && !tool_read_number("tune", optarg, 1, &number))
+            return false;
+        switch (option) {
+        case 'n':
+            is->how.trials = (int)number;
+            break;
+        case 'j':
+            is->how.concurrent = (int)number;
+            break;
+        case SEED:
+            is->how.seed = (uint64_t)number;
+            break;
+        case NAME:
+            is->how.name = optarg;
+            break;
+        case STORAGE:
+            is->train.storage = optarg;
+            break;
+        case CPUS:
+            is->train.cpus_per_rank = strtod(optarg, NULL);
+            break;
+        case SERVER:
+            is->how.server = TROUPE_SERVER_AUTO;
+            break;
+        case RESUME:
+            is->how.open = TROUPE_OPEN_RESUME;
+            break;
+        case 'q':
+            is->quiet = true;
+            break;
+        case JSON:
+            is->json = true;
+            break;
+        case 'h':
+            usage(stdout);
+            *status = TOOL_DONE;
+            return false;
+        default:
+            usage(stderr);
+            return false;
+        }
+    }
+    is->file = optind < argc ? argv[optind++] : NULL;
+    if (optind < argc && strcmp(argv[optind], "--") == 0)
+        optind++;
+    if (is->file != NULL && optind < argc)
+        return true;
+    usage(stderr);
+    return false;
+}
+
+// The caller's to free; NULL: it has been said why.
+static char *read_file(const char *name)
+{
+    FILE *file = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
+    char *text = file != NULL ? malloc(FILE_MAX + 1) : NULL;
+    size_t size = text != NULL ? fread(text, 1, FILE_MAX, file) : 0;
+    bool good = text != NULL && !ferror(file) && feof(file);
+    if (!good)
+        fprintf(stderr, "troupe tune: %s cannot be read, or has more than %d bytes\n", name,
+                FILE_MAX);
+    if (file != NULL && file != stdin)
+        fclose(file);
+    if (!good) {
+        free(text);
+        return NULL;
+    }
+    text[size] = '\0';
+    return text;
+}
+
+static troupe_status follow(troupe_sweep *sweep)
+{
+    troupe_status status;
+    bool stopping = false;
+    while ((status = troupe_sweep_wait(sweep, LOOK_MS)) == TROUPE_TIMED_OUT) {
+        if (signals > 0 && !stopping)
+            troupe_sweep_stop(sweep);
+        stopping = signals > 0;
+    }
+    return status;
+}
+
+static int tell(const settings *is, const troupe_sweep *sweep, troupe_status status)
+{
+    char failure[512];
+    snprintf(failure, sizeof failure, "%s", troupe_last_error()->text);
+    const troupe_trial *best = troupe_sweep_best(sweep);
+    const char *config = troupe_sweep_best_json(sweep);
+    if (!is->json && is->quiet)
+        troupe_sweep_print(sweep, stdout);
+    if (config != NULL && is->json)
+        printf("%s\n", config);
+    else if (config != NULL)
+        printf("best: %s, %g with %s\n", best->name, best->best_metric, config);
+    if (status == TROUPE_OK && config != NULL)
+        return signals > 0 ? TOOL_STOPPED : TOOL_DONE;
+    fprintf(stderr, "troupe tune: %s\n",
+            status != TROUPE_OK ? failure : "no trial has reported the metric");
+    return TOOL_FAILED;
+}
+
+int tool_tune_run(int argc, char **argv)
+{
+    settings is = {.how.size = sizeof is.how, .train.size = sizeof is.train};
+    int ends;
+    if (!read_settings(argc, argv, &is, &ends))
+        return ends;
+    char *json = read_file(is.file);
+    if (json == NULL)
+        return TOOL_FAILED;
+    if (troupe_start(0, NULL) != TROUPE_OK) { // Where a server has started it, it does the job.
+        fprintf(stderr, "troupe tune: %s\n", troupe_last_error()->text);
+        free(json);
+        return TOOL_FAILED;
+    }
+    struct sigaction act = {.sa_handler = take_signal, .sa_flags = SA_RESTART};
+    (void)sigaction(SIGINT, &act, NULL);
+    (void)sigaction(SIGTERM, &act, NULL);
+    is.how.train = &is.train;
+    is.how.progress = is.quiet || is.json ? NULL : stdout;
+    troupe_sweep *sweep;
+    troupe_status status = troupe_tune_program_with(json, (const char *const *)(argv + optind),
+                                                    (size_t)(argc - optind), &sweep, &is.how);
+    free(json);
+    if (status == TROUPE_OK) {
+        status = follow(sweep);
+        ends = tell(&is, sweep, status);
+        troupe_sweep_free(&sweep);
+    } else {
+        fprintf(stderr, "troupe tune: %s\n", troupe_last_error()->text);
+        ends = TOOL_FAILED;
+    }
+    (void)troupe_stop();
+    return ends;
+}

@@ -1,0 +1,307 @@
+// tune_program.c: sweeps over a program that knows nothing of Troupe: each trial is a run of
+// troupe_process, whose arguments are a template that is filled with what the space drew.
+#include <errno.h>
+#include <limits.h>
+#include <runtime/base/error.h>
+#include <runtime/base/memory.h>
+#include <runtime/base/options_take.h>
+#include <runtime/base/require.h>
+#include <runtime/codec/json.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <troupe/process.h>
+#include <troupe/tune_program.h>
+#include <tune/command/sweep_file.h>
+#include <tune/command/template.h>
+#include <tune/sweep/sweep.h>
+#include <unistd.h>
+
+enum { NAME_MAX_BYTES = 64, ARGUMENTS_MAX = 4096 };
+static const double GRACE_S = 2; // For a program that is to end.
+
+// A program as a trainer of what a space from JSON draws.
+typedef struct program {
+    troupe_trainer trainer; // First.
+    trp_sweep_port port;
+    trp_arena arena; // Of all that follows.
+    char name[NAME_MAX_BYTES];
+    const char **arguments;
+    size_t count;
+    trp_sweep_file file;
+    trp_buffer noted;
+    troupe_tune_options how;
+    troupe_train_options train;
+    troupe_objective objectives[TRP_FILE_OBJECTIVES_MAX];
+} program;
+
+static troupe_status no_memory(void)
+{
+    return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep over a program");
+}
+
+// ---- a trial
+
+static const char *fill_argument(const program *it, size_t index, trp_json params, int trial,
+                                 trp_arena *arena)
+{
+    trp_buffer filled = {0};
+    char *text = NULL;
+    if (trp_template_fill(it->arguments[index], params, trial, true, &filled) == TROUPE_OK)
+        text = trp_arena_alloc(arena, filled.size + 1);
+    if (text != NULL && filled.size > 0)
+        memcpy(text, filled.data, filled.size);
+    if (text != NULL)
+        text[filled.size] = '\0';
+    trp_buffer_free(&filled);
+    return text;
+}
+
+static troupe_status submit_filled(const program *it, const trp_text_config *drawn,
+                                   trp_arena *arena, const troupe_follower *follower,
+                                   troupe_job **job, const troupe_train_options *how)
+{
+    trp_json params;
+    char number[32];
+    troupe_text environment[1] = {number};
+    troupe_text *arguments = trp_arena_alloc(arena, it->count * sizeof *arguments);
+    TROUPE_TRY(trp_json_parse(drawn->params, strlen(drawn->params), &params));
+    for (size_t i = 0; arguments != NULL && i < it->count; i++)
+        if ((arguments[i] = fill_argument(it, i, params, drawn->trial, arena)) == NULL)
+            return no_memory();
+    if (arguments == NULL)
+        return no_memory();
+    snprintf(number, sizeof number, "TROUPE_TRIAL=%d", drawn->trial);
+    troupe_process_config config = {.arguments = {arguments, it->count},
+                                    .environment = {environment, 1},
+                                    .json = drawn->params,
+                                    .grace_s = GRACE_S,
+                                    .json_lines = true};
+    return troupe_submit_as(&troupe_trainer_troupe_process, &config, follower, job, how);
+}
+
+static troupe_status submit(const troupe_trainer *trainer, const void *config,
+                            const troupe_follower *follower, troupe_job **job,
+                            const troupe_train_options *how)
+{
+    const program *it = (const program *)(const void *)trainer;
+    trp_arena arena = {0};
+    troupe_status status = submit_filled(it, config, &arena, follower, job, how);
+    trp_arena_clear(&arena);
+    return status;
+}
+
+// ---- what is checked before
+
+static bool is_program(const char *path)
+{
+    struct stat is;
+    return stat(path, &is) == 0 && S_ISREG(is.st_mode) && access(path, X_OK) == 0;
+}
+
+static troupe_status find_program(const char *name)
+{
+    char path[PATH_MAX];
+    const char *folders = getenv("PATH");
+    bool found = strchr(name, '/') != NULL && is_program(name);
+    for (const char *at = folders; strchr(name, '/') == NULL && at != NULL && !found;) {
+        size_t length = strcspn(at, ":");
+        snprintf(path, sizeof path, "%.*s/%s", (int)length, length > 0 ? at : ".", name);
+        found = is_program(path);
+        at = at[length] == ':' ? at + length + 1 : NULL;
+    }
+    return found ? TROUPE_OK
+                 : troupe_fail(TROUPE_NOT_FOUND,
+                               "there is no program '%.200s': expected one that can be executed, "
+                               "by its path or along PATH",
+                               name);
+}
+
+// A name in braces that the space has not would be filled with nothing in every trial.
+static troupe_status check_arguments(const program *it)
+{
+    trp_json space;
+    trp_buffer filled = {0};
+    const char *text = it->file.space_text;
+    troupe_status status = trp_json_parse(text, strlen(text), &space);
+    for (size_t i = 0; status == TROUPE_OK && i < it->count; i++) {
+        filled.size = 0;
+        status = trp_template_fill(it->arguments[i], space, 0, false, &filled);
+    }
+    trp_buffer_free(&filled);
+    return status != TROUPE_OK ? status : find_program(it->arguments[0]);
+}
+
+// ---- the sweep
+
+static void release(const troupe_trainer *trainer)
+{
+    program *it = (program *)(uintptr_t)trainer;
+    trp_sweep_file_close(&it->file);
+    trp_buffer_free(&it->noted);
+    trp_arena_clear(&it->arena);
+    trp_free(it);
+}
+
+static const char *settings_of(const troupe_trainer *trainer, const void *config, trp_arena *arena)
+{
+    const trp_text_config *drawn = config;
+    size_t size = strlen(drawn->params) + 1;
+    char *copy = trp_arena_alloc(arena, size);
+    (void)trainer;
+    return copy == NULL ? NULL : memcpy(copy, drawn->params, size);
+}
+
+// The program's own name, of what a name may have.
+static void make_name(program *it)
+{
+    const char *slash = strrchr(it->arguments[0], '/');
+    const char *own = slash != NULL ? slash + 1 : it->arguments[0];
+    snprintf(it->name, sizeof it->name, "%s", own);
+    for (char *at = it->name; *at != '\0'; at++)
+        if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *at) == NULL)
+            *at = '_';
+}
+
+static troupe_status keep_arguments(program *it, const char *const *arguments, size_t count)
+{
+    if (arguments == NULL || count < 1 || count > ARGUMENTS_MAX)
+        return troupe_fail(TROUPE_INVALID,
+                           "there are %zu arguments: expected 1 to %d, of which "
+                           "the first is the program",
+                           count, (int)ARGUMENTS_MAX);
+    it->arguments = (const char **)trp_arena_alloc(&it->arena, count * sizeof *it->arguments);
+    if (it->arguments == NULL)
+        return no_memory();
+    trp_buffer_printf(&it->noted, ", \"command\": [");
+    for (; it->count < count; it->count++) {
+        const char *given = arguments[it->count];
+        if (given == NULL || (it->count == 0 && given[0] == '\0'))
+            return troupe_fail(TROUPE_INVALID, "argument %zu is %s", it->count,
+                               given == NULL ? "NULL" : "empty: expected the program");
+        size_t size = strlen(given) + 1;
+        char *copy = trp_arena_alloc(&it->arena, size);
+        if (copy == NULL)
+            return no_memory();
+        it->arguments[it->count] = memcpy(copy, given, size);
+        trp_buffer_printf(&it->noted, "%s", it->count > 0 ? ", " : "");
+        trp_json_text(&it->noted, given);
+    }
+    trp_buffer_append(&it->noted, "]", 2); // With its end.
+    return it->noted.failed ? no_memory() : TROUPE_OK;
+}
+
+// What the caller has not said, the file says.
+static troupe_status fill_options(program *it)
+{
+    troupe_tune_options *how = &it->how;
+    const trp_sweep_file *file = &it->file;
+    if (how->metric != NULL || how->goal != TROUPE_GOAL_NONE || how->objectives != NULL)
+        return troupe_fail(TROUPE_INVALID,
+                           "a metric and a goal are given beside those of the file: expected them "
+                           "there alone");
+    how->size = sizeof *how;
+    if (file->objective_count > 1) {
+        for (size_t i = 0; i < file->objective_count; i++)
+            it->objectives[i] =
+                (troupe_objective){.metric = file->metrics[i], .goal = file->goals[i]};
+        how->objectives = it->objectives;
+        how->objective_count = file->objective_count;
+    } else {
+        how->metric = file->metric;
+        how->goal = file->goal;
+    }
+    how->trials = how->trials != 0 ? how->trials : file->trials;
+    how->concurrent = how->concurrent != 0 ? how->concurrent : file->concurrent;
+    how->retries = how->retries != 0 ? how->retries : file->retries;
+    how->seed = how->seed != 0 ? how->seed : file->seed;
+    how->time_budget_s = how->time_budget_s != 0 ? how->time_budget_s : file->time_budget_s;
+    how->trial_timeout_s = how->trial_timeout_s != 0 ? how->trial_timeout_s : file->trial_timeout_s;
+    how->name = how->name != NULL ? how->name : file->name;
+    if (file->server && how->server == TROUPE_SERVER_DEFAULT)
+        how->server = TROUPE_SERVER_AUTO;
+    troupe_train_options *train = &it->train;
+    TROUPE_TRY(TRP_OPTIONS_TAKE("the trials of a sweep", *train, how->train));
+    train->size = sizeof *train;
+    train->storage = train->storage != NULL ? train->storage : file->storage;
+    train->cpus_per_rank = train->cpus_per_rank != 0 ? train->cpus_per_rank : file->cpus;
+    train->gpus_per_rank = train->gpus_per_rank != 0 ? train->gpus_per_rank : file->gpus;
+    how->train = train;
+    return TROUPE_OK;
+}
+
+static troupe_status prepare(program *it, const char *json, const char *const *arguments,
+                             size_t count)
+{
+    size_t size = strlen(json) + 1; // Texts of the file may point into it.
+    char *copy = trp_arena_alloc(&it->arena, size);
+    if (copy == NULL)
+        return no_memory();
+    memcpy(copy, json, size);
+    TROUPE_TRY(keep_arguments(it, arguments, count));
+    TROUPE_TRY(trp_sweep_file_read(copy, size - 1, &it->arena, &it->file));
+    TROUPE_TRY(check_arguments(it));
+    make_name(it);
+    it->trainer = (troupe_trainer){
+        .abi = TROUPE_ABI, .name = it->name, .config = &troupe_type_trp_text_config};
+    return fill_options(it);
+}
+
+// A searcher or scheduler of the caller's stands for the file's.
+static void choose_searchers(program *it, const troupe_tune_options *how)
+{
+    troupe_tune_options given;
+    if (TRP_OPTIONS_TAKE("troupe_tune_program", given, how) != TROUPE_OK)
+        return;
+    it->how.searcher = given.searcher != NULL ? given.searcher : it->file.searcher;
+    it->how.scheduler = given.scheduler != NULL ? given.scheduler : it->file.scheduler;
+    if (given.searcher == NULL)
+        it->file.searcher = NULL;
+    if (given.scheduler == NULL)
+        it->file.scheduler = NULL;
+}
+
+static troupe_status begin(program *it, troupe_sweep **sweep)
+{
+    troupe_space *space = it->file.space;
+    it->file.space = NULL;
+    TROUPE_TRY(trp_sweep_begin_json(&it->port, &it->trainer, space, (const char *)it->noted.data,
+                                    sweep, &it->how));
+    (*sweep)->settings = settings_of;
+    (*sweep)->release = release;
+    return TROUPE_OK;
+}
+
+troupe_status troupe_tune_program_with(const char *json, const char *const *arguments, size_t count,
+                                       troupe_sweep **sweep, const troupe_tune_options *how)
+{
+    TRP_REQUIRE(sweep);
+    *sweep = NULL;
+    TRP_REQUIRE(json);
+    program *it = trp_alloc(sizeof *it);
+    troupe_status status = it == NULL ? no_memory() : TROUPE_OK;
+    if (it != NULL) {
+        *it = (program){.port = trp_sweep_train};
+        it->port.submit = submit;
+        status = TRP_OPTIONS_TAKE("troupe_tune_program", it->how, how);
+    }
+    if (status == TROUPE_OK)
+        status = prepare(it, json, arguments, count);
+    if (status != TROUPE_OK) {
+        troupe_error failure = *troupe_last_error();
+        trp_sweep_consume(how);
+        if (it != NULL)
+            release(&it->trainer);
+        trp_error_set(&failure);
+        return status;
+    }
+    choose_searchers(it, how);
+    status = begin(it, sweep);
+    if (status != TROUPE_OK) {
+        troupe_error failure = *troupe_last_error();
+        release(&it->trainer);
+        trp_error_set(&failure);
+    }
+    return status;
+}
