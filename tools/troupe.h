@@ -25,6 +25,7 @@ int tool_train(int argc, char **argv);
 int tool_tune(int argc, char **argv);
 int tool_tune_best(int argc, char **argv);
 int tool_tune_report(int argc, char **argv);
+int tool_tune_run(int argc, char **argv);
 int tool_tune_train_best(int argc, char **argv);
 int tool_worker(int argc, char **argv);
 

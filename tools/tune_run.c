@@ -15,7 +15,7 @@ typedef struct settings {
     const char *file;
     troupe_tune_options how;
     troupe_train_options train;
-    bool json, quiet;
+    bool json, quiet, verbose;
 } settings;
 
 static void usage(FILE *out)
@@ -57,16 +57,22 @@ static void take_signal(int number)
 static bool read_settings(int argc, char **argv, settings *is, int *status)
 {
     enum { NAME = 256, STORAGE, SEED, CPUS, SERVER, RESUME, JSON };
-    static const struct option options[] = {
-        {"trials", required_argument, NULL, 'n'}, {"concurrent", required_argument, NULL, 'j'},
-        {"name", required_argument, NULL, NAME},  {"storage", required_argument, NULL, STORAGE},
-        {"seed", required_argument, NULL, SEED},  {"cpus", required_argument, NULL, CPUS},
-        {"server", no_argument, NULL, SERVER},    {"resume", no_argument, NULL, RESUME},
-        {"quiet", no_argument, NULL, 'q'},        {"json", no_argument, NULL, JSON},
-        {"help", no_argument, NULL, 'h'},         {0}};
+    static const struct option options[] = {{"trials", required_argument, NULL, 'n'},
+                                            {"concurrent", required_argument, NULL, 'j'},
+                                            {"name", required_argument, NULL, NAME},
+                                            {"storage", required_argument, NULL, STORAGE},
+                                            {"seed", required_argument, NULL, SEED},
+                                            {"cpus", required_argument, NULL, CPUS},
+                                            {"server", no_argument, NULL, SERVER},
+                                            {"resume", no_argument, NULL, RESUME},
+                                            {"quiet", no_argument, NULL, 'q'},
+                                            {"verbose", no_argument, NULL, 'v'},
+                                            {"json", no_argument, NULL, JSON},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {0}};
     long number = 0;
     *status = TOOL_MISUSED;
-    for (int option; (option = getopt_long(argc, argv, "+n:j:qh", options, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, "+n:j:qvh", options, NULL)) != -1;) {
         bool counts = option == 'n' || option == 'j' || option == SEED;
         if (counts && !tool_read_number("tune", optarg, 1, &number))
             return false;
@@ -97,6 +103,9 @@ static bool read_settings(int argc, char **argv, settings *is, int *status)
             break;
         case 'q':
             is->quiet = true;
+            break;
+        case 'v':
+            is->verbose = true;
             break;
         case JSON:
             is->json = true;
@@ -179,7 +188,10 @@ int tool_tune_run(int argc, char **argv)
     char *json = read_file(is.file);
     if (json == NULL)
         return TOOL_FAILED;
-    if (troupe_start(0, NULL) != TROUPE_OK) { // Where a server has started it, it does the job.
+    // E08: a sweep shows the sweep.
+    troupe_output shown = is.verbose ? TROUPE_OUTPUT_NAMED : TROUPE_OUTPUT_LOGGED;
+    if (troupe_start(0, NULL, .worker_output = shown) !=
+        TROUPE_OK) { // Where a server has started it, it does the job.
         fprintf(stderr, "troupe tune: %s\n", troupe_last_error()->text);
         free(json);
         return TOOL_FAILED;

@@ -32,6 +32,9 @@ typedef enum troupe_output {
     TROUPE_OUTPUT_NAMED,
     TROUPE_OUTPUT_PLAIN,  // Without a prefix.
     TROUPE_OUTPUT_DIRECT, // Workers write to the driver's own descriptors.
+    // As NAMED, but for the lines that a training run puts into its log files: they are there
+    // alone.
+    TROUPE_OUTPUT_LOGGED,
 } troupe_output;
 
 // How messages travel between processes.

@@ -59,6 +59,7 @@ struct stream {
 static struct {
     pthread_t thread;
     bool prefixed;
+    bool logged;              // What somebody listens to is not printed.
     int events, socket, wake; // -1: none.
     pid_t owner;
     stream *streams;
@@ -139,7 +140,7 @@ static void take_line(stream *from, const char *text, size_t size)
     find_label(from->of);
     if (has_listener(from->of)) {
         from->of->listener.line(from->of->listener.user, text, size);
-        if (from->of->listener.alone)
+        if (from->of->listener.alone || output.logged)
             return;
     }
     trp_fold_line line = {.source = from->of->incarnation,
@@ -403,7 +404,8 @@ troupe_status trp_output_open(const troupe_options *options, int *keeper_end)
         return trp_fail_errno(TROUPE_IO, "the socket for the output of workers could not be made");
     output.socket = pair[0];
     output.prefixed =
-        options->worker_output == TROUPE_OUTPUT_NAMED && !is_set_to("TROUPE_LOG_PREFIX", "0");
+        options->worker_output != TROUPE_OUTPUT_PLAIN && !is_set_to("TROUPE_LOG_PREFIX", "0");
+    output.logged = options->worker_output == TROUPE_OUTPUT_LOGGED;
     output.hinted = false;
     if (!options->worker_output_unfolded && !is_set_to("TROUPE_LOG_FOLD", "0"))
         output.fold = trp_fold_create(print_line, options->worker_output_fold_numbers ||

@@ -36,7 +36,7 @@ static const trp_range ranges[] = {
     TRP_RANGE(troupe_options, node_message_bytes_max, MIB / 16, 4095 * MIB),
     TRP_RANGE(troupe_options, launch, TROUPE_LAUNCH_AUTO, TROUPE_LAUNCH_EXEC),
     TRP_RANGE(troupe_options, stop_timeout_ms, 0, INT_MAX),
-    TRP_RANGE(troupe_options, worker_output, TROUPE_OUTPUT_NAMED, TROUPE_OUTPUT_DIRECT),
+    TRP_RANGE(troupe_options, worker_output, TROUPE_OUTPUT_NAMED, TROUPE_OUTPUT_LOGGED),
     TRP_RANGE_OR(troupe_options, gpus, 1, TRP_GPUS_MAX, TROUPE_NONE),
     TRP_RANGE(troupe_options, memory_bytes, 1, 1024 * TIB),
     TRP_RANGE(troupe_options, transport, TROUPE_TRANSPORT_DEFAULT, TROUPE_TRANSPORT_TCP),

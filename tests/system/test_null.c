@@ -859,6 +859,11 @@ static void test_sweeps(void **state)
     how.scheduler = troupe_asha(.grace = 1); // Consumed all the same.
     REFUSED(troupe_tune_as, (trainer, space, 1, NULL, &how), "sweep");
     SILENT(troupe_tune_as, (trainer, space, 1, &sweep, NULL)); // No metric.
+    static const char *const words[] = {"true"};
+    REFUSED(troupe_tune_program_with, (NULL, words, 1, &sweep, NULL), "json");
+    REFUSED(troupe_tune_program_with, ("{}", NULL, 1, &sweep, NULL), "arguments");
+    REFUSED(troupe_tune_program_with, ("{}", words, 1, NULL, NULL), "sweep");
+    SILENT(troupe_tune_program_with, ("{}", words, 1, &sweep, NULL)); // It has no metric.
     REFUSED(troupe_sweep_wait, (NULL, 0), "sweep");
     REFUSED(troupe_sweep_add, (NULL, 1), "sweep");
     HARMLESS(troupe_sweep_stop, (NULL));

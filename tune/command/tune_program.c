@@ -166,7 +166,8 @@ static void make_name(program *it)
 
 static troupe_status keep_arguments(program *it, const char *const *arguments, size_t count)
 {
-    if (arguments == NULL || count < 1 || count > ARGUMENTS_MAX)
+    TRP_REQUIRE(arguments);
+    if (count < 1 || count > ARGUMENTS_MAX)
         return troupe_fail(TROUPE_INVALID,
                            "there are %zu arguments: expected 1 to %d, of which "
                            "the first is the program",

@@ -74,7 +74,7 @@ void trp_journal_first(trp_tune_record *record, const troupe_sweep *sweep)
 void trp_journal_config(trp_buffer *out, const troupe_sweep *sweep, const void *config)
 {
     const trp_text_config *text = config;
-    if (sweep->trainer->config == &troupe_type_trp_text_config)
+    if (sweep->of_json)
         trp_buffer_append(out, text->params, strlen(text->params));
     else
         trp_json_value(out, sweep->trainer->config, config);

@@ -130,7 +130,7 @@ troupe_status trp_control_draw(trp_control *control, trp_trial *trial)
     memcpy(x, point, dims * sizeof *x);
     trial->x = x;
     trial->view.config = config;
-    if (sweep->trainer->config == &troupe_type_trp_text_config)
+    if (sweep->of_json)
         return draw_text(sweep, trial, config);
     troupe_space_config(sweep->space, x, config);
     return TROUPE_OK;

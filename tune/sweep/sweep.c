@@ -406,7 +406,7 @@ troupe_status trp_sweep_begin_json(const trp_sweep_port *port, const troupe_trai
                                    troupe_space *space, const char *noted, troupe_sweep **sweep,
                                    const troupe_tune_options *how)
 {
-    troupe_sweep given = {.space = space, .noted = noted};
+    troupe_sweep given = {.space = space, .of_json = true, .noted = noted};
     troupe_status status = begin_with(port, trainer, NULL, 0, sweep, how, &given);
     troupe_space_free(&given.space);
     return status;

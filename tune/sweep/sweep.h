@@ -76,6 +76,7 @@ struct troupe_sweep {
     unsigned digits; // In the names of trials.
     bool warned;     // A file of a trial could not be written.
     troupe_space *space;
+    bool of_json; // The space is from JSON: a trial's config is a trp_text_config.
     // Members of the first line of the record, with commas before them; NULL: none.
     const char *noted;
     trp_arena arena;    // Names and configs of trials.

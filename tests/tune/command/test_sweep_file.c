@@ -1,4 +1,5 @@
 // test_sweep_file.c: sweeps as files of JSON: what they say, and each mistake by its name.
+#include <stdio.h>
 #include <string.h>
 #include <support.h>
 #include <tune/command/sweep_file.h>

@@ -1,0 +1,105 @@
+// test_tune_tool.c: `troupe tune` over programs that know nothing of Troupe, from the shell: as
+// runs of its own and as jobs of the train server.
+// timeout: 120
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <support.h>
+#include <unistd.h>
+
+static char *top;
+static char output[65536];
+
+// Runs a command of the shell in the folder of the test, where $T is the tool.
+static int shell(const char *line)
+{
+    char command[4096];
+    snprintf(command, sizeof command, "cd %s && T=%s && %s", top, support_setting("TROUPE_TOOL"),
+             line);
+    return support_run(command, output, sizeof output);
+}
+
+static void expect(int status, const char *line, const char *has)
+{
+    int ends = shell(line);
+    if (ends != status || strstr(output, has) == NULL)
+        support_fail_output(output, "%s ends with %d, expected %d and \"%s\"", line, ends, status,
+                            has);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    top = support_directory_make();
+    char *folder = support_path(top, "state");
+    setenv("TROUPE_STATE", folder, 1);
+    unsetenv("TROUPE_SERVER");
+    free(folder);
+    expect(0,
+           "printf '%s' '{\"space\": {\"x\": {\"grid\": [4, 1, 9]}, \"y\": 2}, \"metric\": "
+           "\"loss\", \"goal\": \"min\", \"storage\": \"runs\", \"resources\": {\"cpus\": 0.5}}' "
+           ">sweep.json",
+           "");
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    (void)shell("$T server stop --jobs");
+    support_directory_remove(top);
+    return 0;
+}
+
+#define PROGRAM "sh -c 'echo words; echo \"{\\\"loss\\\": {x}}\"'"
+
+// E08: what the trials print is in their logs alone.
+static void test_a_program_is_tuned(void **state)
+{
+    (void)state;
+    expect(0, "$T tune --name plain sweep.json -- " PROGRAM, "best: sh_");
+    assert_non_null(strstr(output, ", 1 with {\"x\": 1, \"y\": 2}"));
+    assert_null(strstr(output, "words"));
+    expect(0, "grep -l words runs/plain/*/log/rank_00000.log | wc -l", "3");
+    expect(0, "$T tune --json --name json - <sweep.json -- " PROGRAM, "{\"x\": 1, \"y\": 2}\n");
+    assert_true(output[0] == '{');
+    expect(0, "$T tune -v -n 1 --name loud sweep.json -- " PROGRAM, "words");
+    expect(0, "$T tune -q --name table sweep.json -- " PROGRAM, "TERMINATED");
+    expect(0, "$T tune best runs/plain", "{\"x\": 1, \"y\": 2}");
+    expect(0, "$T tune train-best runs/plain", "{\"loss\": 1}");
+    expect(0, "$T tune report runs/plain", "runs/plain/report.html");
+}
+
+// A tuner that is killed leaves its trials to the server, and goes on when it is started again.
+static void test_trials_of_the_server(void **state)
+{
+    (void)state;
+    expect(0, "$T tune --server --name far sweep.json -- " PROGRAM, ", 1 with {\"x\": 1");
+    expect(0, "$T jobs --all", "sh_");
+    expect(0, "$T tune --server --resume --name far sweep.json -- " PROGRAM, ", 1 with {\"x\": 1");
+    expect(1, "$T tune --resume --name nowhere sweep.json -- " PROGRAM, "troupe tune: ");
+}
+
+static void test_what_is_wrong_is_said(void **state)
+{
+    (void)state;
+    expect(2, "$T tune sweep.json", "usage: troupe tune [OPTION...] FILE -- PROGRAM");
+    expect(2, "$T tune -n none sweep.json -- true", "none");
+    expect(2, "$T tune --odd sweep.json -- true", "usage: ");
+    expect(1, "$T tune nothing.json -- true", "nothing.json cannot be read");
+    expect(1, "$T tune sweep.json -- no-such-program", "there is no program 'no-such-program'");
+    expect(1, "$T tune sweep.json -- echo {z}", "has {z}, which the space has not");
+    expect(1, "echo '{' >bad.json; $T tune bad.json -- true", "troupe tune: ");
+    expect(1, "$T tune --name silent sweep.json -- true", "no trial has reported the metric");
+    expect(1, "$T tune --name fails sweep.json -- sh -c 'echo why >&2; exit 7'", "why");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_program_is_tuned),
+        cmocka_unit_test(test_trials_of_the_server),
+        cmocka_unit_test(test_what_is_wrong_is_said),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
