@@ -18,7 +18,7 @@ typedef struct settings {
     bool json, quiet, verbose;
 } settings;
 
-static void usage(FILE *out)
+static bool say_usage(FILE *out)
 {
     fprintf(
         out,
@@ -111,12 +111,10 @@ static bool read_settings(int argc, char **argv, settings *is, int *status)
             is->json = true;
             break;
         case 'h':
-            usage(stdout);
             *status = TOOL_DONE;
-            return false;
+            return say_usage(stdout);
         default:
-            usage(stderr);
-            return false;
+            return say_usage(stderr);
         }
     }
     is->file = optind < argc ? argv[optind++] : NULL;
@@ -124,8 +122,7 @@ static bool read_settings(int argc, char **argv, settings *is, int *status)
         optind++;
     if (is->file != NULL && optind < argc)
         return true;
-    usage(stderr);
-    return false;
+    return say_usage(stderr);
 }
 
 // The caller's to free; NULL: it has been said why.

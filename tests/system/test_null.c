@@ -1,7 +1,7 @@
 // test_null.c: NULL where a pointer is expected, and counts that make no sense, in every public
 // function: refused with TROUPE_INVALID and the argument's name, or harmless where something is
 // freed, closed or looked at.
-#include <support.h>
+#include <null_calls.h>
 
 #include <math.h>
 #include <pthread.h>
@@ -12,8 +12,6 @@
 #include <string.h>
 #include <troupe.h>
 #include <unistd.h>
-
-TROUPE_STRUCT(pair, (int, left), (int, right));
 
 typedef struct plain {
     int unused;
@@ -59,18 +57,18 @@ TROUPE_MODEL(grid, pair, grid, grid_setup, grid_forward);
 
 // ---- calls that may crash
 
-enum { NAMES_MAX = 400 };
+enum { NAMES_MAX = 500 };
 static const char *seen[NAMES_MAX];
 static size_t seen_count;
-static int faults;
-static sigjmp_buf way_out;
+int null_faults;
+sigjmp_buf null_way_out;
 
-static void on_crash(int number)
+void null_crashed(int number)
 {
-    siglongjmp(way_out, number);
+    siglongjmp(null_way_out, number);
 }
 
-static void note(const char *name)
+void null_note(const char *name)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // Methods note too.
     size_t i = 0;
@@ -84,7 +82,7 @@ static void note(const char *name)
     assert_true(room);
 }
 
-static void expect(const char *name, troupe_status status, const char *argument)
+void null_expect(const char *name, troupe_status status, const char *argument)
 {
     char quoted[80];
     snprintf(quoted, sizeof quoted, "'%s'", argument);
@@ -92,36 +90,8 @@ static void expect(const char *name, troupe_status status, const char *argument)
         return;
     fprintf(stderr, "%s without '%s': %s, \"%s\"\n", name, argument, troupe_status_name(status),
             troupe_last_error()->text);
-    faults++;
+    null_faults++;
 }
-
-#define GUARDED(name, argument, ...)                                                               \
-    do {                                                                                           \
-        (void)signal(SIGSEGV, on_crash);                                                           \
-        note(name);                                                                                \
-        (void)troupe_fail(TROUPE_STOPPED, "none");                                                 \
-        if (sigsetjmp(way_out, 1) == 0) {                                                          \
-            __VA_ARGS__;                                                                           \
-        } else {                                                                                   \
-            fprintf(stderr, "%s without '%s' crashes\n", name, argument);                          \
-            faults++;                                                                              \
-        }                                                                                          \
-    } while (0)
-// A function that returns a status,
-#define REFUSED(f, arguments, argument) GUARDED(#f, argument, expect(#f, (f)arguments, argument))
-// one that sets the last error,
-#define UNABLE(f, arguments, argument)                                                             \
-    GUARDED(#f, argument, __typeof__((f)arguments) made = (f)arguments; (void)made;                \
-            expect(#f, troupe_last_error()->status, argument))
-// one whose reference or address says what was wrong,
-#define FAILED(f, arguments, argument)                                                             \
-    GUARDED(#f, argument, expect(#f, outcome((f)arguments), argument))
-#define NOBODY(f, arguments, argument)                                                             \
-    GUARDED(#f, argument, expect(#f, troupe_actor_status((f)arguments), argument))
-// and one to which NULL is nothing.
-#define SILENT(f, arguments)                                                                       \
-    GUARDED(#f, "anything", __typeof__((f)arguments) made = (f)arguments; (void)made)
-#define HARMLESS(f, arguments) GUARDED(#f, "anything", (void)(f)arguments)
 
 static troupe_status outcome(troupe_ref ref)
 {
@@ -142,12 +112,12 @@ static const troupe_class *const class_ = &troupe_class_plain;
 
 static troupe_status report_faults(int before)
 {
-    return faults == before ? TROUPE_OK : troupe_fail(TROUPE_FAILED, "see above");
+    return null_faults == before ? TROUPE_OK : troupe_fail(TROUPE_FAILED, "see above");
 }
 
 static troupe_status plain_inside(plain *self, const int *in, int *out)
 {
-    int before = faults;
+    int before = null_faults;
     (void)self, (void)in;
     troupe_deferred later = troupe_defer();
     REFUSED(troupe_deferred_fulfil_as, (NULL, &later, &five), "type");
@@ -170,7 +140,7 @@ static troupe_status plain_inside(plain *self, const int *in, int *out)
 
 static troupe_status plain_yields(plain *self, const int *in, int *out)
 {
-    int before = faults;
+    int before = null_faults;
     (void)self, (void)in, (void)out;
     REFUSED(troupe_yield_as, (NULL, &five), "type");
     REFUSED(troupe_yield_as, (type, NULL), "value");
@@ -179,10 +149,10 @@ static troupe_status plain_yields(plain *self, const int *in, int *out)
 
 static troupe_status fit(troupe_rank *me, const pair *config)
 {
-    int before = faults;
+    int before = null_faults;
     double number = 1;
     pair state = *config;
-    signal(SIGSEGV, on_crash);
+    signal(SIGSEGV, null_crashed);
     REFUSED(troupe_allreduce_as, (me, NULL, 1, TROUPE_FLOAT64, TROUPE_SUM), "values");
     REFUSED(troupe_broadcast, (me, NULL, 8, 0), "data");
     REFUSED(troupe_reduce_scatter_as, (me, NULL, 1, &number, TROUPE_FLOAT64, TROUPE_SUM), "values");
@@ -285,7 +255,7 @@ static void test_values(void **state)
     REFUSED(troupe_start_with, (2, NULL, NULL), "argv");
     REFUSED(troupe_tensor_create, (NULL, (troupe_buffer *)aside), "like");
     REFUSED(troupe_tensor_create, (&tensor, NULL), "buffer");
-    assert_int_equal(faults, 0);
+    assert_int_equal(null_faults, 0);
 }
 
 static void test_repositories(void **state)
@@ -315,7 +285,7 @@ static void test_repositories(void **state)
     REFUSED(troupe_repository_export_with, ("k", NULL, NULL), "folder");
     REFUSED(troupe_repository_import_with, (NULL, "k", NULL, NULL), "folder");
     REFUSED(troupe_repository_import_with, ("f", NULL, NULL, NULL), "key");
-    assert_int_equal(faults, 0);
+    assert_int_equal(null_faults, 0);
 }
 
 static void test_stored_programs(void **state)
@@ -337,8 +307,8 @@ static void test_stored_programs(void **state)
     REFUSED(troupe_stored_predict, (NULL, &tensor, &tensor), "service");
     HARMLESS(troupe_stored_service_stop, (NULL, 0));
     HARMLESS((troupe_stored_service_where_get), (NULL, NULL, 0));
-    note("troupe_stored_service_where_get");
-    assert_int_equal(faults, 0);
+    null_note("troupe_stored_service_where_get");
+    assert_int_equal(null_faults, 0);
 }
 
 static void test_objects(void **state)
@@ -388,7 +358,7 @@ static void test_objects(void **state)
     troupe_must(troupe_buffer_seal(&buffer, &ref));
     troupe_ref_drop(ref);
     troupe_ref_set_close(set);
-    assert_int_equal(faults, 0);
+    assert_int_equal(null_faults, 0);
 }
 
 static void test_actors(void **state)
@@ -443,7 +413,7 @@ static void test_actors(void **state)
     UNABLE(troupe_stream_open_as, (actor, NULL, 2, &five), "class_");
     UNABLE(troupe_stream_open_as, (actor, class_, 2, NULL), "args");
     HARMLESS(troupe_actor_stop, (actor, 0));
-    assert_int_equal(faults, 0);
+    assert_int_equal(null_faults, 0);
 }
 
 static void test_many(void **state)
@@ -476,11 +446,11 @@ static void test_many(void **state)
     REFUSED(troupe_group_tell_as, (&actor, 1, class_, 0, NULL), "args");
     HARMLESS(troupe_group_call_as, (&actor, 1, class_, 0, &five, 0, NULL));
     HARMLESS(troupe_group_call_as, (NULL, 1, class_, 0, &five, 0, refs));
-    expect("troupe_group_call_as", outcome(refs[0]), "actors");
+    null_expect("troupe_group_call_as", outcome(refs[0]), "actors");
     HARMLESS(troupe_group_call_as, (&actor, 1, NULL, 0, &five, 0, refs));
-    expect("troupe_group_call_as", outcome(refs[0]), "class_");
+    null_expect("troupe_group_call_as", outcome(refs[0]), "class_");
     HARMLESS(troupe_group_call_as, (&actor, 1, class_, 0, NULL, 0, refs));
-    expect("troupe_group_call_as", outcome(refs[0]), "args");
+    null_expect("troupe_group_call_as", outcome(refs[0]), "args");
     NOBODY(troupe_queue_open_as, (NULL, NULL).address, "type");
     REFUSED(troupe_queue_lookup, (NULL, &queue), "name");
     REFUSED(troupe_queue_lookup, ("nobody", NULL), "queue");
@@ -502,7 +472,7 @@ static void test_many(void **state)
     REFUSED(troupe_service_info_get, (service, NULL, 0), "info");
     troupe_map_close(map);
     troupe_pool_close(pool);
-    assert_int_equal(faults, 0);
+    assert_int_equal(null_faults, 0);
 }
 
 static void test_channels(void **state)
@@ -532,7 +502,7 @@ static void test_channels(void **state)
     troupe_channel_close(&writer);
     troupe_channel_read_close(&reader);
     troupe_channel_drop(channel);
-    assert_int_equal(faults, 0);
+    assert_int_equal(null_faults, 0);
 }
 
 static troupe_status go_on(troupe_rank *me, troupe_ref ready)
@@ -648,7 +618,7 @@ static void checkpoints_and_loops(void)
 static void test_batches(void **state)
 {
     (void)state;
-    faults = 0;
+    null_faults = 0;
     troupe_data data = {0};
     troupe_rank rank = {0};
     const troupe_from from = {.size = sizeof from};
@@ -669,7 +639,7 @@ static void test_batches(void **state)
     HARMLESS(troupe_batches_waited_s, (NULL));
     HARMLESS(troupe_batches_close, (NULL));
     HARMLESS(troupe_batches_close, (&batches));
-    assert_int_equal(faults, 0);
+    assert_int_equal(null_faults, 0);
 }
 
 static void give_nothing_for_a_job(void)
@@ -757,91 +727,7 @@ static void test_training(void **state)
     troupe_job_close(&job);
     troupe_result_free(&result);
     support_directory_remove(storage);
-    assert_int_equal(faults, 0);
-}
-
-static void test_spaces(void **state)
-{
-    (void)state;
-    const troupe_param rows[] = {TROUPE_INTEGER(pair, left, 1, 2)};
-    const double x = 1;
-    troupe_space *space = NULL;
-    pair config;
-    REFUSED(troupe_space_open_as, (NULL, rows, 1, NULL, &space), "config");
-    REFUSED(troupe_space_open_as, (&troupe_type_pair, NULL, 1, NULL, &space), "rows");
-    REFUSED(troupe_space_open_as, (&troupe_type_pair, rows, 1, NULL, NULL), "space");
-    REFUSED(troupe_space_parse, (NULL, &space), "json");
-    REFUSED(troupe_space_parse, ("{}", NULL), "space");
-    UNABLE(troupe_space_dims, (NULL, &size), "space");
-    UNABLE(troupe_space_json, (NULL, &x), "space");
-    HARMLESS(troupe_space_config, (NULL, &x, &config));
-    assert_int_equal(troupe_space_open(pair, rows, &space), TROUPE_OK);
-    UNABLE(troupe_space_dims, (space, NULL), "count");
-    UNABLE(troupe_space_json, (space, NULL), "x");
-    HARMLESS(troupe_space_config, (space, NULL, &config));
-    HARMLESS(troupe_space_config, (space, &x, NULL));
-    troupe_space_free(&space);
-    HARMLESS(troupe_space_register, (NULL));
-    HARMLESS(troupe_space_free, (NULL));
-    HARMLESS(troupe_space_free, (&space));
-    assert_int_equal(faults, 0);
-}
-
-static void test_studies(void **state)
-{
-    (void)state;
-    const troupe_param rows[] = {TROUPE_INTEGER(pair, left, 1, 2)};
-    troupe_space *space = NULL;
-    troupe_study *study = NULL;
-    troupe_asked asked;
-    troupe_act act;
-    double value = 1;
-    assert_int_equal(troupe_space_open(pair, rows, &space), TROUPE_OK);
-    REFUSED(troupe_study_open_with, (NULL, &study, NULL), "space");
-    REFUSED(troupe_study_open_with, (space, NULL, NULL), "study");
-    REFUSED(troupe_study_ask, (NULL, &asked), "study");
-    REFUSED(troupe_study_report, (NULL, 0, 1, &act), "study");
-    REFUSED(troupe_study_tell, (NULL, 0, 1), "study");
-    REFUSED(troupe_study_tell_values, (NULL, 0, &value, 0), "study");
-    REFUSED(troupe_study_tell_failed, (NULL, 0, NULL), "study");
-    REFUSED(troupe_study_sync, (NULL), "study");
-    SILENT(troupe_study_count, (NULL));
-    SILENT(troupe_study_trial_at, (NULL, 0));
-    SILENT(troupe_study_best, (NULL));
-    SILENT(troupe_study_front, (NULL, &size));
-    assert_int_equal(troupe_study_open_with(space, &study, NULL), TROUPE_OK);
-    REFUSED(troupe_study_ask, (study, NULL), "asked");
-    assert_int_equal(troupe_study_ask(study, &asked), TROUPE_OK);
-    REFUSED(troupe_study_report, (study, 0, 1, NULL), "act");
-    REFUSED(troupe_study_tell_values, (study, 0, NULL, 0), "values");
-    SILENT(troupe_study_front, (study, NULL));
-    assert_int_equal(troupe_study_tell_failed(study, 0, NULL), TROUPE_OK);
-    HARMLESS(troupe_study_free, (&study));
-    HARMLESS(troupe_study_free, (&study));
-    HARMLESS(troupe_study_free, (NULL));
-    troupe_space_free(&space);
-    assert_int_equal(faults, 0);
-}
-
-// Schedulers are never NULL; whoever is given one that is refused says why.
-static void made(const char *name, troupe_scheduler *scheduler, troupe_status refusal)
-{
-    note(name);
-    assert_non_null(scheduler);
-    assert_int_equal(scheduler->refusal, refusal);
-    troupe_scheduler_free(&scheduler);
-}
-
-static void test_schedulers(void **state)
-{
-    (void)state;
-    made("troupe_asha_with", troupe_asha_with(NULL), TROUPE_OK); // All defaults.
-    made("troupe_hyperband_with", troupe_hyperband_with(NULL), TROUPE_OK);
-    made("troupe_median_with", troupe_median_with(NULL), TROUPE_OK);
-    made("troupe_pbt_with", troupe_pbt_with(NULL), TROUPE_OK);
-    made("troupe_pbt_replay", troupe_pbt_replay(NULL, 0), TROUPE_INVALID);
-    made("troupe_resizing_with", troupe_resizing_with(NULL, NULL), TROUPE_INVALID); // No cpus.
-    made("troupe_stopping", troupe_stopping(NULL, NULL), TROUPE_INVALID);           // No condition.
+    assert_int_equal(null_faults, 0);
 }
 
 static void test_sweeps(void **state)
@@ -883,41 +769,17 @@ static void test_sweeps(void **state)
     HARMLESS(troupe_searcher_free, (NULL));
     troupe_searcher *searchers[] = {troupe_search_nsga2_with(NULL), troupe_search_cmaes_with(NULL),
                                     troupe_search_tpe_with(NULL), troupe_search_gp_with(NULL)};
-    note("troupe_search_nsga2_with");
-    note("troupe_search_cmaes_with");
-    note("troupe_search_tpe_with");
-    note("troupe_search_gp_with");
+    null_note("troupe_search_nsga2_with");
+    null_note("troupe_search_cmaes_with");
+    null_note("troupe_search_tpe_with");
+    null_note("troupe_search_gp_with");
     for (size_t i = 0; i < sizeof searchers / sizeof *searchers; i++)
         troupe_searcher_free(&searchers[i]);
     troupe_searcher *repeat = troupe_search_repeat(NULL, 2);
-    note("troupe_search_repeat");
-    expect("troupe_search_repeat", repeat->refusal, "inner");
+    null_note("troupe_search_repeat");
+    null_expect("troupe_search_repeat", repeat->refusal, "inner");
     troupe_searcher_free(&repeat);
-    assert_int_equal(faults, 0);
-}
-
-static void test_why(void **state)
-{
-    (void)state;
-    const troupe_dim dim = {.name = "x", .high = 1, .parent = -1};
-    const troupe_param_importance *params;
-    double x = 0, found;
-    size_t count;
-    troupe_best_trial best;
-    REFUSED(troupe_importance_with, (NULL, 1, &x, &x, 1, &found, NULL), "dims");
-    REFUSED(troupe_importance_with, (&dim, 1, NULL, &x, 1, &found, NULL), "points");
-    REFUSED(troupe_importance_with, (&dim, 1, &x, NULL, 1, &found, NULL), "scores");
-    REFUSED(troupe_importance_with, (&dim, 1, &x, &x, 1, NULL, NULL), "importance");
-    SILENT(troupe_importance_with, (&dim, 1, &x, &x, 1, &found, NULL));
-    REFUSED(troupe_importance_of_with, (NULL, &params, &count, NULL), "path");
-    REFUSED(troupe_importance_of_with, ("none", NULL, &count, NULL), "params");
-    REFUSED(troupe_importance_of_with, ("none", &params, NULL, NULL), "count");
-    SILENT(troupe_importance_of_with, ("none", &params, &count, NULL));
-    REFUSED(troupe_sweep_report, (NULL, "report.html"), "path");
-    SILENT(troupe_sweep_report, ("none", NULL));
-    REFUSED(troupe_best_trial_get, (NULL, &best, sizeof best), "path");
-    REFUSED(troupe_best_trial_get, ("none", NULL, sizeof best), "best");
-    assert_int_equal(faults, 0);
+    assert_int_equal(null_faults, 0);
 }
 
 // ---- that no function is missing
@@ -957,7 +819,7 @@ static void test_none_is_missing(void **state)
     int missing = 0;
     assert_non_null(list);
     for (size_t i = 0; i < sizeof plain_ones / sizeof *plain_ones; i++)
-        note(plain_ones[i]);
+        null_note(plain_ones[i]);
     for (char *name = strtok_r(list, "\n", &rest); name != NULL;
          name = strtok_r(NULL, "\n", &rest)) {
         bool known =
@@ -979,7 +841,7 @@ static int set_up(void **state)
     (void)state;
     if (troupe_start(0, NULL, .workers = 1, .threads = 1) != TROUPE_OK)
         return -1;
-    return signal(SIGSEGV, on_crash) == SIG_ERR ? -1 : 0;
+    return signal(SIGSEGV, null_crashed) == SIG_ERR ? -1 : 0;
 }
 
 static int tear_down(void **state)
@@ -995,9 +857,9 @@ int main(void)
         cmocka_unit_test(test_stored_programs), cmocka_unit_test(test_objects),
         cmocka_unit_test(test_actors),          cmocka_unit_test(test_many),
         cmocka_unit_test(test_channels),        cmocka_unit_test(test_training),
-        cmocka_unit_test(test_batches),         cmocka_unit_test(test_schedulers),
-        cmocka_unit_test(test_sweeps),          cmocka_unit_test(test_spaces),
-        cmocka_unit_test(test_studies),         cmocka_unit_test(test_why),
+        cmocka_unit_test(test_batches),         cmocka_unit_test(null_schedulers),
+        cmocka_unit_test(test_sweeps),          cmocka_unit_test(null_spaces),
+        cmocka_unit_test(null_studies),         cmocka_unit_test(null_why),
         cmocka_unit_test(test_none_is_missing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
