@@ -41,6 +41,7 @@ static bool say_usage(FILE *out)
         "      --resume        with --server: the sweep of that name goes on\n"
         "  -q, --quiet         no table while it runs\n"
         "      --json          prints the best config alone\n");
+    return false;
 }
 
 static volatile sig_atomic_t signals;
