@@ -150,7 +150,7 @@ static void compare(troupe_sweep *one, troupe_sweep *other)
     troupe_sweep_free(&other);
 }
 
-// F07.
+// F07, G10.
 static void test_it_decides_as_one_of_a_program(void **state)
 {
     (void)state;
@@ -288,7 +288,7 @@ static void assert_done_once(const trying *of, troupe_sweep *sweep)
     free(folder);
 }
 
-// F07.
+// F07, G13.
 static void test_a_tuner_that_is_killed_goes_on(void **state)
 {
     (void)state;

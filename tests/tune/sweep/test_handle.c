@@ -174,6 +174,7 @@ static void test_one_that_runs_can_be_freed(void **state)
 
 // ---- when it stops by itself
 
+// G11.
 static void test_a_sweep_ends_with_its_time(void **state)
 {
     (void)state;

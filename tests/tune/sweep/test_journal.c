@@ -51,6 +51,7 @@ static void test_the_folder_tells_the_sweep(void **state)
     fake_shut();
 }
 
+// B17.
 static void test_a_taken_name_gets_a_number_and_names_are_deterministic(void **state)
 {
     (void)state;

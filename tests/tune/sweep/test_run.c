@@ -149,6 +149,7 @@ static void test_trials_overlap(void **state)
     support_directory_remove(folder);
 }
 
+// G11.
 static void test_asha_stops_the_weak_and_the_best_is_right(void **state)
 {
     (void)state;

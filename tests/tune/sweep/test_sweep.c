@@ -256,7 +256,7 @@ static void test_asha_stops_the_weak(void **state)
     fake_shut();
 }
 
-// Options of the run are laid over those of the sweep, trial by trial.
+// B18: Options of the run are laid over those of the sweep, trial by trial.
 static void test_options_of_the_run_are_drawn(void **state)
 {
     (void)state;
