@@ -54,6 +54,16 @@ static void take_signal(int number)
         _exit(TOOL_STOPPED);
 }
 
+static bool read_cpus(const char *given, double *cpus)
+{
+    char *end;
+    *cpus = strtod(given, &end);
+    if (end != given && *end == '\0' && *cpus > 0)
+        return true;
+    fprintf(stderr, "troupe tune: --cpus is \"%s\": expected a number above 0\n", given);
+    return false;
+}
+
 // False: it ends with *status.
 static bool read_settings(int argc, char **argv, settings *is, int *status)
 {
@@ -94,7 +104,8 @@ static bool read_settings(int argc, char **argv, settings *is, int *status)
             is->train.storage = optarg;
             break;
         case CPUS:
-            is->train.cpus_per_rank = strtod(optarg, NULL);
+            if (!read_cpus(optarg, &is->train.cpus_per_rank))
+                return false;
             break;
         case SERVER:
             is->how.server = TROUPE_SERVER_AUTO;

@@ -85,6 +85,7 @@ static void test_what_is_wrong_is_said(void **state)
     (void)state;
     expect(2, "$T tune sweep.json", "usage: troupe tune [OPTION...] FILE -- PROGRAM");
     expect(2, "$T tune -n none sweep.json -- true", "none");
+    expect(2, "$T tune --cpus some sweep.json -- true", "--cpus is \"some\"");
     expect(2, "$T tune --odd sweep.json -- true", "usage: ");
     expect(1, "$T tune nothing.json -- true", "nothing.json cannot be read");
     expect(1, "$T tune sweep.json -- no-such-program", "there is no program 'no-such-program'");

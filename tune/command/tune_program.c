@@ -118,17 +118,55 @@ static troupe_status find_program(const char *name)
                                name);
 }
 
+// What a parameter may be, for the names within it: of choices the first.
+static trp_json example_of(trp_json drawn)
+{
+    trp_json choices, first = {0};
+    bool has = trp_json_member(drawn, "choice", &choices) ||
+               trp_json_member(drawn, "ordered", &choices) ||
+               trp_json_member(drawn, "grid", &choices);
+    return has && trp_json_next_item(choices, &first) ? first : drawn;
+}
+
+// Makes an object of examples of the space's parameters, of which none may have the name of what is
+// filled in besides.
+static troupe_status make_example(const char *space_text, trp_buffer *out)
+{
+    trp_json space, at = {0}, name, value;
+    TROUPE_TRY(trp_json_parse(space_text, strlen(space_text), &space));
+    trp_buffer_append(out, "{", 1);
+    for (size_t i = 0; trp_json_next_member(space, &at, &name, &value); i++) {
+        if (trp_json_equals(name, "trial") || trp_json_equals(name, "params"))
+            return troupe_fail(TROUPE_INVALID,
+                               "a parameter of the space is called %.*s: {trial} and {params} "
+                               "stand for the trial's number and for all of its parameters",
+                               (int)name.size, name.at);
+        trp_json example = example_of(value);
+        bool drawn = trp_json_is_object(value) && example.at == value.at &&
+                     (trp_json_member(value, "uniform", &example) ||
+                      trp_json_member(value, "log_uniform", &example) ||
+                      trp_json_member(value, "integer", &example) ||
+                      trp_json_member(value, "normal", &example));
+        trp_buffer_printf(out, "%s%.*s: ", i > 0 ? ", " : "", (int)name.size, name.at);
+        trp_buffer_append(out, drawn ? "0" : example.at, drawn ? 1 : example.size);
+    }
+    trp_buffer_append(out, "}", 1);
+    return out->failed ? no_memory() : TROUPE_OK;
+}
+
 // A name in braces that the space has not would be filled with nothing in every trial.
 static troupe_status check_arguments(const program *it)
 {
-    trp_json space;
-    trp_buffer filled = {0};
-    const char *text = it->file.space_text;
-    troupe_status status = trp_json_parse(text, strlen(text), &space);
+    trp_json example;
+    trp_buffer text = {0}, filled = {0};
+    troupe_status status = make_example(it->file.space_text, &text);
+    if (status == TROUPE_OK)
+        status = trp_json_parse((const char *)text.data, text.size, &example);
     for (size_t i = 0; status == TROUPE_OK && i < it->count; i++) {
         filled.size = 0;
-        status = trp_template_fill(it->arguments[i], space, 0, false, &filled);
+        status = trp_template_fill(it->arguments[i], example, 0, false, &filled);
     }
+    trp_buffer_free(&text);
     trp_buffer_free(&filled);
     return status != TROUPE_OK ? status : find_program(it->arguments[0]);
 }

@@ -185,6 +185,19 @@ static troupe_status note_decision(trp_control *control, trp_trial *trial)
     return TROUPE_OK;
 }
 
+static troupe_status keep_params(troupe_sweep *sweep, trp_trial *trial, void *config)
+{
+    trp_text_config own = {.trial = trial->number};
+    size_t size = strlen(trial->config_before) + 1;
+    char *params = trp_arena_alloc(&sweep->arena, size);
+    if (params == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of trial %d", trial->number);
+    own.params = memcpy(params, trial->config_before, size);
+    memcpy(config, &own, sizeof own);
+    trial->view.config = config;
+    return TROUPE_OK;
+}
+
 // One that was to clone has the config of its last run until the next one begins, if it does.
 static troupe_status keep_config(trp_control *control, trp_trial *trial)
 {
@@ -198,6 +211,8 @@ static troupe_status keep_config(trp_control *control, trp_trial *trial)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of trial %d", trial->number);
     memcpy(config, trial->view.config, type->size); // What JSON does not hold.
     TROUPE_TRY(trp_json_parse(trial->config_before, strlen(trial->config_before), &before));
+    if (sweep->of_json)
+        return keep_params(sweep, trial, config);
     TROUPE_TRY(trp_json_read(type, before, &sweep->arena, config));
     trial->view.config = config;
     return TROUPE_OK;

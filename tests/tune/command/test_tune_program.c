@@ -136,6 +136,7 @@ static void test_mistakes_are_named(void **state)
     (void)state;
     static const char good[] = "{\"space\": {\"x\": {\"uniform\": [0, 1]}}, \"metric\": \"loss\", "
                                "\"goal\": \"min\"}";
+    static const char *const within[] = {"sh", "{x.uniform}"};
     static const char *const lacks[] = {"sh", "--rate={rate}"}, *const none[] = {"no-such-program"},
                              *const path[] = {"/etc/passwd"}, *const fine[] = {"true"},
                              *const empty[] = {""};
@@ -147,6 +148,9 @@ static void test_mistakes_are_named(void **state)
         const char *wanted;
     } rows[] = {
         {good, lacks, 2, TROUPE_INVALID, "has {rate}, which the space has not"},
+        {good, within, 2, TROUPE_INVALID, "has {x.uniform}, which the space has not"},
+        {"{\"space\": {\"trial\": 1}, \"metric\": \"a\", \"goal\": \"min\"}", fine, 1,
+         TROUPE_INVALID, "a parameter of the space is called \"trial\""},
         {good, none, 1, TROUPE_NOT_FOUND, "there is no program 'no-such-program'"},
         {good, path, 1, TROUPE_NOT_FOUND, "/etc/passwd"},
         {good, empty, 1, TROUPE_INVALID, "argument 0 is empty"},
