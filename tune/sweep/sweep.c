@@ -412,12 +412,25 @@ troupe_status trp_sweep_begin_json(const trp_sweep_port *port, const troupe_trai
     return status;
 }
 
+// Whoever keeps a sweep that is over keeps no thread.
+static void join_ended(troupe_sweep *sweep)
+{
+    pthread_mutex_lock(&sweep->lock);
+    bool over = sweep->over && sweep->started;
+    pthread_mutex_unlock(&sweep->lock);
+    if (!over)
+        return;
+    pthread_join(sweep->thread, NULL);
+    sweep->started = false;
+}
+
 troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *trainer,
                             const troupe_param *params, size_t count, troupe_sweep **sweep,
                             const troupe_tune_options *how)
 {
     TROUPE_TRY(trp_sweep_begin(port, trainer, params, count, sweep, how));
     troupe_status status = troupe_sweep_wait(*sweep, -1);
+    join_ended(*sweep);
     if ((*sweep)->failure.status != TROUPE_OK) {
         troupe_error failure = (*sweep)->failure;
         troupe_sweep_free(sweep);
