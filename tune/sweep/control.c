@@ -153,37 +153,46 @@ static void resize(const trp_control *control, const trp_trial *trial)
                 troupe_last_error()->text);
 }
 
-// Where the gate waits for the decision it is the gate that tells the job, which needs no server
-// that runs. But it stops trainers that save when they are due before they have saved.
-void trp_control_carry_out(trp_control *control, trp_trial *trial)
+void trp_control_tell(trp_control *control, trp_trial *trial)
 {
     const trp_sweep_port *port = control->sweep->port;
-    const trp_slot *of = trial->slot;
-    bool by_gate = of->gated && control->sweep->how.server == TROUPE_SERVER_AUTO;
+    troupe_act act = trial->decision;
+    if (act == TROUPE_ACT_RESIZE)
+        trial->decision = TROUPE_ACT_GO_ON;
     if (trial->job == NULL)
         return;
-    switch (trial->decision) {
+    switch (act) {
     case TROUPE_ACT_STOP:
     case TROUPE_ACT_END:
     case TROUPE_ACT_CLONE:
-        if (!by_gate || of->saves)
-            port->stop(trial->job);
+        port->stop(trial->job);
         break;
-    case TROUPE_ACT_PAUSE: // Asked by both, it could be paused again once it has gone on.
-        if (!of->gated)
-            port->pause(trial->job);
+    case TROUPE_ACT_PAUSE:
+        port->pause(trial->job);
         break;
     case TROUPE_ACT_RESIZE:
-        trial->decision = TROUPE_ACT_GO_ON;
-        if (!of->gated)
-            resize(control, trial);
+        resize(control, trial);
         break;
     case TROUPE_ACT_GO_ON:
         break;
     }
 }
 
-// Asks the study about a report. *act: what the trial's job is told.
+// Where the gate waits for the decision it is the gate that tells the job, which needs no server
+// that runs. But it stops trainers that save when they are due before they have saved, and asked by
+// both to pause, the job could be paused again once it has gone on.
+static void carry_out(trp_control *control, trp_trial *trial)
+{
+    const trp_slot *of = trial->slot;
+    bool pauses = trial->decision == TROUPE_ACT_PAUSE || trial->decision == TROUPE_ACT_RESIZE;
+    bool here = control->sweep->how.server == TROUPE_SERVER_NONE;
+    if (!of->gated || (!pauses && (here || of->saves)))
+        trp_control_tell(control, trial);
+    else if (trial->decision == TROUPE_ACT_RESIZE)
+        trial->decision = TROUPE_ACT_GO_ON;
+}
+
+// Asks the study about a report. *act: what the trial's job is to be told.
 static troupe_status judge(trp_control *control, trp_trial *trial,
                            const troupe_report_event *report, const double *values, troupe_act *act)
 {
@@ -203,16 +212,18 @@ static troupe_status judge(trp_control *control, trp_trial *trial,
     if (verdict.act == TROUPE_ACT_RESIZE)
         trial->ranks = verdict.ranks;
     trp_trial_decided(trial, verdict.act);
-    trp_control_carry_out(control, trial);
     return TROUPE_OK;
 }
 
+// Keeps a report that came on the way to a pause. Behind a gate that has told the job there is one
+// of these at most: another one says that the gate's time had passed.
 static troupe_status keep_pent(trp_control *control, trp_trial *trial, trp_event **event)
 {
     trp_pent *made = trp_alloc(sizeof *made);
-    (void)control;
     if (made == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a report of a trial");
+    if (trial->slot->gated && trial->pent != NULL && trial->pent->next == NULL)
+        control->sweep->port->pause(trial->job);
     *made = (trp_pent){.event = *event};
     *event = NULL;
     *trial->last = made;
@@ -235,6 +246,17 @@ static troupe_status take_new(trp_control *control, trp_trial *trial,
     if (!trp_trial_is_stopping(trial))
         trp_control_give_up(control, trial, report);
     *act = TROUPE_ACT_STOP;
+    return TROUPE_OK;
+}
+
+// One whose job has just made it.
+static troupe_status take_now(trp_control *control, trp_trial *trial,
+                              const troupe_report_event *report, troupe_act *act)
+{
+    troupe_act before = trial->decision;
+    TROUPE_TRY(take_new(control, trial, report, act));
+    if (trial->decision != before)
+        carry_out(control, trial);
     return TROUPE_OK;
 }
 
@@ -271,7 +293,7 @@ static troupe_status take_report(trp_control *control, trp_trial *trial, trp_eve
     else if (trial->decision == TROUPE_ACT_PAUSE && !trp_trial_is_stopping(trial))
         TROUPE_TRY(keep_pent(control, trial, event));
     else
-        TROUPE_TRY(take_new(control, trial, &report, &act));
+        TROUPE_TRY(take_now(control, trial, &report, &act));
     trp_events_deal(&control->events, &trial->slot->dealt, number, act, trial->ranks);
     return TROUPE_OK;
 }
@@ -311,9 +333,17 @@ troupe_status trp_control_put_end(trp_control *control, const trp_trial *trial)
 // Whether a run that has failed is followed by another one.
 static bool is_tried_again(const trp_control *control, const trp_trial *trial, troupe_status status)
 {
-    return status != TROUPE_OK && status != TROUPE_RUNTIME_LOST && !control->lost &&
-           !trial->broken && !trial->halted && trial->failures < control->sweep->how.retries &&
-           !trial->ended_before;
+    return status != TROUPE_OK && !control->lost && !trp_trial_is_stopping(trial) &&
+           trial->failures < control->sweep->how.retries;
+}
+
+// Whether the run has failed on its way to an end that was decided: how it came there is of no
+// account.
+static bool was_to_end(const trp_control *control, const trp_trial *trial, troupe_status status)
+{
+    return status != TROUPE_OK && !control->lost && !trial->broken && !trial->halted &&
+           (trial->decision == TROUPE_ACT_STOP || trial->decision == TROUPE_ACT_END ||
+            trial->decision == TROUPE_ACT_CLONE);
 }
 
 static void drop_pent(trp_trial *trial)
@@ -352,16 +382,33 @@ static troupe_status go_on_as_it_was(trp_control *control, trp_trial *trial)
     return trp_control_next_run(control, trial, base, trial->checkpoint);
 }
 
+// Another run follows once there is one to be: of one that is paused, when it goes on.
+static troupe_status try_again(trp_control *control, trp_trial *trial, const char *error)
+{
+    trial->failures++;
+    trp_log(TRP_WARN, "trial %s is tried again: %s", trial->view.name, error);
+    if (trial->decision != TROUPE_ACT_PAUSE && !control->shelves)
+        return go_on_as_it_was(control, trial);
+    trp_trial_paused(trial);
+    return TROUPE_OK;
+}
+
 // What follows from the end of a run.
 static troupe_status follow_up(trp_control *control, trp_trial *trial, troupe_status status,
                                const char *error, bool stopped)
 {
-    bool between = status == TROUPE_OK && stopped && !trial->halted && !trial->broken;
+    trial->held = false; // Its job was.
     if (trial->ended_before) {
         trp_trial_ended(trial, status, error, stopped);
         trp_trial_restore(trial);
         return TROUPE_OK;
     }
+    if (was_to_end(control, trial, status)) {
+        trp_log(TRP_WARN, "trial %s has failed as it was to end: %s", trial->view.name, error);
+        status = TROUPE_OK;
+        stopped = true;
+    }
+    bool between = status == TROUPE_OK && stopped && !trial->halted && !trial->broken;
     if (between && trial->decision == TROUPE_ACT_CLONE)
         return go_on_as_clone(control, trial);
     if (between && trial->put_by)
@@ -370,11 +417,8 @@ static troupe_status follow_up(trp_control *control, trp_trial *trial, troupe_st
         trp_trial_paused(trial);
         return TROUPE_OK;
     }
-    if (is_tried_again(control, trial, status)) {
-        trial->failures++;
-        trp_log(TRP_WARN, "trial %s is tried again: %s", trial->view.name, error);
-        return go_on_as_it_was(control, trial);
-    }
+    if (is_tried_again(control, trial, status))
+        return try_again(control, trial, error);
     trp_trial_ended(trial, status, error, stopped);
     drop_pent(trial);
     return trp_control_put_end(control, trial);
@@ -522,7 +566,30 @@ static troupe_status take_pent(trp_control *control, trp_trial *trial)
         trp_free(first->event);
         trp_free(first);
         TROUPE_TRY(status);
+        if (trial->decision == TROUPE_ACT_RESIZE)
+            trp_control_tell(control, trial);
     }
+    return TROUPE_OK;
+}
+
+// A paused trial is over. It may have no job any more.
+static troupe_status end_paused(trp_control *control, trp_trial *trial)
+{
+    drop_pent(trial);
+    if (trial->job != NULL) {
+        stop_paused(control, trial);
+        return TROUPE_OK;
+    }
+    trp_trial_ended(trial, TROUPE_OK, "", true);
+    return trp_control_put_end(control, trial);
+}
+
+static troupe_status clone_paused(trp_control *control, trp_trial *trial)
+{
+    drop_pent(trial);
+    if (trial->job == NULL)
+        return go_on_as_clone(control, trial);
+    stop_paused(control, trial);
     return TROUPE_OK;
 }
 
@@ -534,13 +601,9 @@ static troupe_status again(trp_control *control, trp_trial *trial)
     trp_study_decided(control->study, trial->number, &report, &how);
     trial->decision = TROUPE_ACT_GO_ON;
     if (how.act == TROUPE_ACT_CLONE) {
-        drop_pent(trial);
         TROUPE_TRY(trp_control_clone(control, trial, how.source));
         trial->decision = TROUPE_ACT_CLONE;
-        if (trial->job == NULL)
-            return go_on_as_clone(control, trial);
-        stop_paused(control, trial);
-        return TROUPE_OK;
+        return clone_paused(control, trial);
     }
     if (how.act == TROUPE_ACT_RESIZE) {
         trial->ranks = how.ranks;
@@ -548,7 +611,11 @@ static troupe_status again(trp_control *control, trp_trial *trial)
             resize(control, trial);
     }
     TROUPE_TRY(take_pent(control, trial));
-    if (trial->decision != TROUPE_ACT_GO_ON)
+    if (trp_trial_is_stopping(trial))
+        return end_paused(control, trial);
+    if (trial->decision == TROUPE_ACT_CLONE)
+        return clone_paused(control, trial);
+    if (trial->decision == TROUPE_ACT_PAUSE)
         return TROUPE_OK;
     if (trial->job == NULL) // It was put by.
         return go_on_as_it_was(control, trial);
@@ -680,13 +747,7 @@ static troupe_status take_next(trp_control *control, bool *done)
         break;
     case TRP_NEXT_OVER:
         trial->decision = TROUPE_ACT_STOP;
-        drop_pent(trial);
-        if (trial->job != NULL) {
-            stop_paused(control, trial);
-            break;
-        }
-        trp_trial_ended(trial, TROUPE_OK, "", true);
-        return trp_control_put_end(control, trial);
+        return end_paused(control, trial);
     case TRP_NEXT_LATER:
     case TRP_NEXT_NONE:
         *done = true;
@@ -821,6 +882,12 @@ troupe_status trp_control_turn(trp_control *control, bool *over)
     return status;
 }
 
+void trp_control_forget(trp_control *control)
+{
+    for (int i = 0; i < control->sweep->count; i++)
+        drop_pent(control->sweep->trials[i]);
+}
+
 void trp_control_abandon(trp_control *control)
 {
     troupe_sweep *sweep = control->sweep;
@@ -829,8 +896,6 @@ void trp_control_abandon(trp_control *control)
         if (sweep->trials[i]->job != NULL)
             sweep->port->stop(sweep->trials[i]->job);
     }
-    for (int i = 0; i < sweep->count; i++) {
+    for (int i = 0; i < sweep->count; i++)
         trp_control_close_job(control, sweep->trials[i], !here);
-        drop_pent(sweep->trials[i]);
-    }
 }

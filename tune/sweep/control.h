@@ -78,8 +78,8 @@ void trp_control_close_job(trp_control *control, trp_trial *trial, bool leave);
 
 // Puts down how a trial has ended, and has the study take it in.
 troupe_status trp_control_put_end(trp_control *control, const trp_trial *trial);
-// Takes out, at the job, what was decided at its last report.
-void trp_control_carry_out(trp_control *control, trp_trial *trial);
+// Tells the job what was decided of the trial.
+void trp_control_tell(trp_control *control, trp_trial *trial);
 // The clone that was decided at the trial's last report has its source's newest checkpoint, and
 // that is put down.
 troupe_status trp_control_clone(trp_control *control, trp_trial *trial, int source);
@@ -89,6 +89,8 @@ troupe_status trp_control_remember(trp_control *control, trp_trial *trial,
 void trp_control_give_up(trp_control *control, trp_trial *trial, const troupe_report_event *report);
 // One turn: submits what can be, takes in what has come, waits for more. *over: nothing is left.
 troupe_status trp_control_turn(trp_control *control, bool *over);
+// What paused trials still had to be decided on is given up, at the end of the sweep.
+void trp_control_forget(trp_control *control);
 // Ends what still runs, after a failure of the sweep itself. Jobs of a train server go on, as after
 // the end of this program: the sweep may be opened again.
 void trp_control_abandon(trp_control *control);

@@ -152,9 +152,15 @@ troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event 
 void trp_events_deal(trp_events *events, trp_dealt *dealt, int report, troupe_act act, int ranks)
 {
     pthread_mutex_lock(&events->lock);
-    dealt->report = report;
-    dealt->act = act;
-    dealt->ranks = ranks;
+    if (report >= dealt->report) {
+        dealt->report = report;
+        dealt->act = act;
+        if (act == TROUPE_ACT_PAUSE || act == TROUPE_ACT_RESIZE) {
+            dealt->asked = report;
+            dealt->asks = act;
+            dealt->ranks = ranks;
+        }
+    }
     pthread_cond_broadcast(&events->dealt);
     pthread_mutex_unlock(&events->lock);
 }
@@ -173,7 +179,9 @@ troupe_act trp_events_await_dealt(trp_events *events, const trp_dealt *dealt, in
     pthread_mutex_lock(&events->lock);
     while (dealt->report < report && !dealt->over)
         pthread_cond_wait(&events->dealt, &events->lock);
-    troupe_act act = dealt->act;
+    bool ends = dealt->act == TROUPE_ACT_STOP || dealt->act == TROUPE_ACT_END ||
+                dealt->act == TROUPE_ACT_CLONE;
+    troupe_act act = ends ? dealt->act : dealt->asked == report ? dealt->asks : TROUPE_ACT_GO_ON;
     *ranks = act == TROUPE_ACT_RESIZE ? dealt->ranks : *ranks;
     pthread_mutex_unlock(&events->lock);
     return act;

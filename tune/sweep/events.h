@@ -21,10 +21,12 @@ typedef struct trp_event {
 
 // How far the controller is with a run, for whom waits for that.
 typedef struct trp_dealt {
-    int report;     // The last one that it has dealt with,
-    troupe_act act; // what was decided there,
-    int ranks;      // and how many it goes on with, where that is to resize it.
-    bool over;      // Nobody waits any more.
+    int report;      // The last one that it has dealt with,
+    troupe_act act;  // and what was decided there.
+    int asked;       // The last one at which the run was to be paused or resized: 0: none,
+    troupe_act asks; // which of them,
+    int ranks;       // and how many it goes on with, where that is to resize it.
+    bool over;       // Nobody waits any more.
 } trp_dealt;
 
 typedef struct trp_events {
@@ -51,11 +53,13 @@ void trp_events_wake(trp_events *events);
 // reader was woken. TROUPE_NO_MEMORY: one was lost.
 troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event **event);
 
-// The controller has dealt with that report, and with all before it.
+// The controller has dealt with that report, and with all before it. What is said of one before
+// the last is said again, and nothing new.
 void trp_events_deal(trp_events *events, trp_dealt *dealt, int report, troupe_act act, int ranks);
 // Nobody waits for it any more.
 void trp_events_let_go(trp_events *events, trp_dealt *dealt);
-// Waits until that report has been dealt with, and says what was decided.
+// Waits until that report has been dealt with, and says what was decided: that the run is to end
+// holds for all reports, and a pause or other ranks for their own, also where that is asked late.
 troupe_act trp_events_await_dealt(trp_events *events, const trp_dealt *dealt, int report,
                                   int *ranks);
 

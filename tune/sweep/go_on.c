@@ -161,7 +161,12 @@ static troupe_status note_decision(trp_control *control, trp_trial *trial)
     troupe_verdict verdict = {.size = sizeof verdict};
     int report;
     trp_study_decided(control->study, trial->number, &report, &verdict);
-    bool paused = trp_study_state(control->study, trial->number) == TROUPE_STUDY_PAUSED;
+    troupe_study_state state = trp_study_state(control->study, trial->number);
+    bool paused = state == TROUPE_STUDY_PAUSED;
+    if (!trial->ended_before && !paused && state != TROUPE_STUDY_RUNNING) {
+        trial->decision = TROUPE_ACT_STOP; // It was over as it was paused.
+        return TROUPE_OK;
+    }
     switch (verdict.act) {
     case TROUPE_ACT_STOP:
     case TROUPE_ACT_END:
@@ -222,6 +227,7 @@ static troupe_status keep_config(trp_control *control, trp_trial *trial)
 static troupe_status find_again(trp_control *control, trp_trial *trial)
 {
     bool paused = trial->decision == TROUPE_ACT_PAUSE;
+    bool is_over = trp_study_state(control->study, trial->number) == TROUPE_STUDY_STOPPED;
     troupe_status status = trp_control_find(control, trial);
     if (status == TROUPE_OK)
         return TROUPE_OK;
@@ -231,6 +237,8 @@ static troupe_status find_again(trp_control *control, trp_trial *trial)
         trp_trial_restore(trial);
     else if (paused) // It was put by, and has all that it needs.
         trial->phase = TRP_TRIAL_PAUSED;
+    else if (is_over)
+        trp_trial_ended(trial, TROUPE_OK, "", true);
     else
         trp_trial_refused(trial, "the train server does not know its job any more");
     return TROUPE_OK;
@@ -251,7 +259,8 @@ static troupe_status find(trp_control *control, trp_trial *trial)
     return TROUPE_OK;
 }
 
-// What the earlier life had decided is done, where it has not come to it.
+// What the earlier life had decided is done, where it has not come to it. It may have answered a
+// gate and have died before the server heard of that, so that the job is told here in any case.
 static troupe_status settle(trp_control *control, trp_trial *trial)
 {
     if (trial->phase == TRP_TRIAL_ENDED)
@@ -264,10 +273,9 @@ static troupe_status settle(trp_control *control, trp_trial *trial)
         trp_control_make_ready(control, trial);
         return TROUPE_OK;
     }
-    bool stops = trp_trial_is_stopping(trial);
     troupe_act act = trial->broken ? TROUPE_ACT_STOP : trial->decision;
-    trp_control_carry_out(control, trial);
-    if (trial->broken || (stops && !trial->slot->gated))
+    trp_control_tell(control, trial);
+    if (trial->broken)
         control->sweep->port->stop(trial->job);
     trp_events_deal(&control->events, &trial->slot->dealt, trial->taken - trial->base, act,
                     trial->ranks);

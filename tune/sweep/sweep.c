@@ -280,6 +280,7 @@ static void finish(trp_control *control, troupe_status status)
         sweep->failure = *troupe_last_error(); // What follows may have failures of its own.
         trp_control_abandon(control);
     }
+    trp_control_forget(control);
     bool begun = control->begun || status == TROUPE_OK;
     sweep->control = NULL;
     trp_control_away(control);

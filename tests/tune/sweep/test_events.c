@@ -121,12 +121,45 @@ static void test_a_lost_event_is_told(void **state)
     trp_events_close(&events);
 }
 
+static troupe_act told(trp_events *events, const trp_dealt *dealt, int report, int *ranks)
+{
+    *ranks = 1;
+    return trp_events_await_dealt(events, dealt, report, ranks);
+}
+
+static void test_a_pause_is_told_late_and_for_its_report_alone(void **state)
+{
+    (void)state;
+    trp_events events;
+    trp_dealt dealt = {0};
+    int ranks;
+    trp_events_open(&events);
+    trp_events_deal(&events, &dealt, 3, TROUPE_ACT_PAUSE, 1);
+    trp_events_deal(&events, &dealt, 4, TROUPE_ACT_GO_ON, 1);
+    assert_int_equal(told(&events, &dealt, 2, &ranks), TROUPE_ACT_GO_ON);
+    assert_int_equal(told(&events, &dealt, 3, &ranks), TROUPE_ACT_PAUSE);
+    assert_int_equal(told(&events, &dealt, 4, &ranks), TROUPE_ACT_GO_ON);
+    trp_events_deal(&events, &dealt, 5, TROUPE_ACT_RESIZE, 4);
+    trp_events_deal(&events, &dealt, 1, TROUPE_ACT_GO_ON, 4); // Told of once more.
+    trp_events_deal(&events, &dealt, 6, TROUPE_ACT_GO_ON, 4);
+    assert_int_equal(told(&events, &dealt, 6, &ranks), TROUPE_ACT_GO_ON);
+    assert_int_equal(ranks, 1);
+    assert_int_equal(told(&events, &dealt, 5, &ranks), TROUPE_ACT_RESIZE);
+    assert_int_equal(ranks, 4);
+    trp_events_deal(&events, &dealt, 7, TROUPE_ACT_STOP, 4);
+    trp_events_deal(&events, &dealt, 2, TROUPE_ACT_GO_ON, 4);
+    assert_int_equal(told(&events, &dealt, 5, &ranks), TROUPE_ACT_STOP);
+    assert_int_equal(told(&events, &dealt, 7, &ranks), TROUPE_ACT_STOP);
+    trp_events_close(&events);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_threads_events_arrive_in_order),
         cmocka_unit_test(test_waiting_ends_at_the_deadline),
         cmocka_unit_test(test_a_lost_event_is_told),
+        cmocka_unit_test(test_a_pause_is_told_late_and_for_its_report_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,396 @@
+// test_faults.c: jobs that fail, end or are lost between what was decided of their trial and what
+// follows from it, in this life of the sweep and in a later one.
+#include "follow.h"
+
+#include <unistd.h>
+
+static double slow(const fake_settings *config, int report)
+{
+    usleep(10000);
+    return fake_quadratic(config, report);
+}
+
+// ---- a job of a trial that is paused
+
+static bool by_hand; // It is stopped, rather than lost.
+static bool has_come;
+
+// The first trial's job comes to its end as it is paused and the second one reports.
+static double curve_ends_paused(const fake_settings *config, int report)
+{
+    pthread_mutex_lock(&fake.lock);
+    struct troupe_job *paused = fake.jobs[0];
+    bool is_second = fake.jobs[1] != NULL && config == &fake.jobs[1]->config;
+    if (!has_come && report >= 5 && is_second && paused != NULL &&
+        paused->state == TROUPE_JOB_PAUSED) {
+        has_come = true;
+        if (by_hand)
+            paused->stop = true;
+        else
+            fake_finish(paused, TROUPE_FAILED, "its runner was killed");
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return slow(config, report);
+}
+
+static void test_a_paused_trial_whose_job_is_lost_is_tried_again_when_it_goes_on(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_PAUSE}};
+    static const going_on goings[] = {{.trial = 0, .after_trial = 1, .after_report = 9}};
+    for (int retries = 0; retries < 2; retries++) {
+        troupe_sweep *sweep;
+        fake_open(1);
+        by_hand = has_come = false;
+        fake.curve = curve_ends_paused;
+        if (retries == 0)
+            ok(SWEEP(&sweep, .trials = 2, .concurrent = 1, .scheduler = follow(steps, 1, NULL, 0)));
+        else
+            ok(SWEEP(&sweep, .trials = 2, .concurrent = 1, .retries = retries,
+                     .scheduler = FOLLOW(steps, goings)));
+        const troupe_trial *trial = troupe_sweep_trial(sweep, 0);
+        assert_true(has_come);
+        assert_int_equal(fake.submitted, 2 + retries);
+        assert_int_equal(trial->state, retries > 0 ? TROUPE_TRIAL_TERMINATED : TROUPE_TRIAL_ERROR);
+        assert_int_equal(troupe_sweep_trial(sweep, 1)->state, TROUPE_TRIAL_TERMINATED);
+        if (retries > 0)
+            assert_non_null(strstr(fake.seen[2].from, "checkpoint_00000"));
+        else
+            assert_string_equal(trial->error, "its runner was killed");
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+}
+
+// What it had reported on its way to the pause is decided on once it goes on, without a job.
+static void test_a_paused_trial_goes_on_without_its_job(void **state)
+{
+    (void)state;
+    static const going_on goings[] = {{.trial = 0, .after_trial = 1, .after_report = 9}};
+    static const struct {
+        step then;
+        troupe_trial_state state;
+        int submitted;
+    } cases[] = {
+        {{.act = TROUPE_ACT_STOP}, TROUPE_TRIAL_STOPPED, 2},
+        {{.act = TROUPE_ACT_END}, TROUPE_TRIAL_TERMINATED, 2},
+        {{.act = TROUPE_ACT_PAUSE}, TROUPE_TRIAL_PAUSED, 2},
+        {{.act = TROUPE_ACT_CLONE, .source = 1, .rate = 0.25}, TROUPE_TRIAL_TERMINATED, 3},
+        {{.act = TROUPE_ACT_RESIZE, .ranks = 2}, TROUPE_TRIAL_TERMINATED, 3},
+        {{.act = TROUPE_ACT_GO_ON}, TROUPE_TRIAL_TERMINATED, 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_PAUSE}, cases[i].then};
+        steps[1].trial = 0;
+        steps[1].report = 4;
+        troupe_sweep *sweep;
+        fake_open(1);
+        has_come = false;
+        by_hand = true;
+        fake.overrun = 1;
+        fake.curve = curve_ends_paused;
+        ok(SWEEP(&sweep, .trials = 2, .concurrent = 1, .scheduler = FOLLOW(steps, goings)));
+        assert_true(has_come);
+        assert_int_equal(troupe_sweep_trial(sweep, 0)->state, cases[i].state);
+        assert_int_equal(fake.submitted, cases[i].submitted);
+        if (cases[i].then.act == TROUPE_ACT_CLONE)
+            assert_true(fake.seen[2].config.rate == 0.25);
+        if (cases[i].then.act == TROUPE_ACT_RESIZE)
+            assert_int_equal(fake.seen[2].ranks, 2);
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+}
+
+static void failing_stop(troupe_job *job)
+{
+    pthread_mutex_lock(&fake.lock);
+    bool paused = job->state == TROUPE_JOB_PAUSED;
+    if (paused)
+        fake_finish(job, TROUPE_FAILED, "its node was lost");
+    pthread_mutex_unlock(&fake.lock);
+    if (!paused)
+        fake_stop(job);
+}
+
+static troupe_status run_with(const trp_sweep_port *port, troupe_sweep **sweep,
+                              troupe_tune_options how)
+{
+    how.size = sizeof how;
+    how.metric = "loss";
+    how.goal = TROUPE_MINIMIZE;
+    how.trials = how.trials > 0 ? how.trials : 2;
+    how.search = TROUPE_SEARCH_RANDOM;
+    how.train = TROUPE_OPTIONS(troupe_train_options, .storage = storage);
+    return trp_sweep_begin(port, &fit, space, ROWS, sweep, &how);
+}
+#define BEGIN(port, sweep, ...) run_with((port), (sweep), (troupe_tune_options){__VA_ARGS__})
+
+static void test_a_sweep_ends_whose_last_paused_job_fails(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 2, .act = TROUPE_ACT_PAUSE}};
+    troupe_sweep *sweep;
+    trp_sweep_port port = fake_port;
+    port.stop = failing_stop;
+    fake_open(1);
+    fake.curve = slow;
+    ok(BEGIN(&port, &sweep, .concurrent = 1, .retries = 1, .scheduler = follow(steps, 1, NULL, 0)));
+    ok(troupe_sweep_wait(sweep, 10000));
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_PAUSED);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+// ---- a job that fails on its way to an end that was decided
+
+static void test_a_trial_that_fails_as_it_stops_has_ended_as_decided(void **state)
+{
+    (void)state;
+    static const troupe_param rows[] = {TROUPE_UNIFORM(fake_settings, rate, 0, 1),
+                                        TROUPE_FIXED(fake_settings, epochs, 9),
+                                        TROUPE_FIXED(fake_settings, fail_at, 4)};
+    static const troupe_act acts[] = {TROUPE_ACT_STOP, TROUPE_ACT_END};
+    for (int i = 0; i < 4; i++) {
+        const step steps[] = {{.trial = 0, .report = 3, .act = acts[i % 2]}};
+        troupe_sweep *sweep;
+        fake_open(1);
+        fake.overrun = 1;
+        fake.curve = slow;
+        ok(trp_sweep_run(&fake_port, &fit, rows, 3, &sweep,
+                         &(troupe_tune_options){
+                             .size = sizeof(troupe_tune_options),
+                             .metric = "loss",
+                             .goal = TROUPE_MINIMIZE,
+                             .trials = 1,
+                             .retries = i / 2,
+                             .search = TROUPE_SEARCH_RANDOM,
+                             .scheduler = follow(steps, 1, NULL, 0),
+                             .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)}));
+        assert_int_equal(troupe_sweep_trial(sweep, 0)->state,
+                         i % 2 == 0 ? TROUPE_TRIAL_STOPPED : TROUPE_TRIAL_TERMINATED);
+        assert_int_equal(fake.submitted, 1);
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+}
+
+static double curve_fails_second(const fake_settings *config, int report)
+{
+    pthread_mutex_lock(&fake.lock);
+    if (report == 6 && fake.jobs[1] != NULL && config == &fake.jobs[1]->config)
+        fake.jobs[1]->config.fail_at = 6;
+    pthread_mutex_unlock(&fake.lock);
+    return slow(config, report);
+}
+
+static void test_a_trial_that_fails_as_it_is_to_clone_clones(void **state)
+{
+    (void)state;
+    static const step steps[] = {
+        {.trial = 1, .report = 5, .act = TROUPE_ACT_CLONE, .source = 0, .rate = 0.25}};
+    troupe_sweep *sweep;
+    fake_open(1);
+    fake.overrun = 1;
+    fake.curve = curve_fails_second;
+    ok(SWEEP(&sweep, .trials = 2, .concurrent = 1, .retries = 1,
+             .scheduler = follow(steps, 1, NULL, 0)));
+    assert_int_equal(fake.submitted, 3);
+    assert_true(fake.seen[2].config.rate == 0.25);
+    assert_non_null(strstr(fake.seen[2].from, troupe_sweep_trial(sweep, 0)->name));
+    assert_int_equal(troupe_sweep_trial(sweep, 1)->state, TROUPE_TRIAL_TERMINATED);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+// ---- gates that are asked late
+
+static troupe_gate gate_of_first;
+
+static troupe_status gated_submit(const troupe_trainer *trainer, const void *config,
+                                  const troupe_follower *given, troupe_job **job,
+                                  const troupe_train_options *how)
+{
+    if (fake.submitted == 0)
+        gate_of_first = *how->gate;
+    return fake_submit(trainer, config, given, job, how);
+}
+
+static troupe_gate_answer answer;
+static int answered_ranks;
+
+// As Train's thread of a gate.
+static void *ask_gate(void *unused)
+{
+    const troupe_report_event event = {.number = 3};
+    (void)unused;
+    answered_ranks = 1;
+    answer = gate_of_first.decide(gate_of_first.user, NULL, &event, &answered_ranks);
+    if (answer == TROUPE_GATE_PAUSE)
+        fake_pause(fake.jobs[0]);
+    return NULL;
+}
+
+// The gate's thread comes to report 3 when the controller has dealt with the one behind it.
+static double curve_asks_late(const fake_settings *config, int report)
+{
+    pthread_t thread;
+    if (report == 5 && fake.jobs[0] != NULL && config == &fake.jobs[0]->config) {
+        usleep(100000);
+        pthread_create(&thread, NULL, ask_gate, NULL);
+        pthread_join(thread, NULL);
+    }
+    return fake_quadratic(config, report);
+}
+
+static void test_a_gate_that_is_asked_late_pauses_and_resizes(void **state)
+{
+    (void)state;
+    static const going_on goings[] = {{.trial = 0, .after_trial = 1, .after_report = 9}};
+    for (int i = 0; i < 2; i++) {
+        const step steps[] = {{.trial = 0,
+                               .report = 3,
+                               .act = i == 0 ? TROUPE_ACT_PAUSE : TROUPE_ACT_RESIZE,
+                               .ranks = 4}};
+        troupe_sweep *sweep;
+        trp_sweep_port port = fake_port;
+        port.has_gates = true;
+        port.submit = gated_submit;
+        fake_open(1);
+        fake.curve = curve_asks_late;
+        ok(BEGIN(&port, &sweep, .concurrent = 1,
+                 .scheduler = i == 0 ? FOLLOW(steps, goings) : follow(steps, 1, NULL, 0)));
+        ok(troupe_sweep_wait(sweep, 10000));
+        assert_int_equal(answer, i == 0 ? TROUPE_GATE_PAUSE : TROUPE_GATE_RESIZE);
+        assert_int_equal(answered_ranks, i == 0 ? 1 : 4);
+        assert_int_equal(troupe_sweep_trial(sweep, 0)->reports, 9);
+        assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_TERMINATED);
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+}
+
+// ---- killed behind a line
+
+static enum { PAUSED, STOPPED, RUNNING, GONE } found; // How it is with the first trial's job.
+
+static troupe_status find_as(const char *key, const troupe_follower *with, const troupe_gate *gate,
+                             troupe_job **job)
+{
+    int trial = key[strlen(key) - 1] - '0';
+    (void)gate;
+    if (trial == 0 && found == GONE)
+        return troupe_fail(TROUPE_NOT_FOUND, "no job '%s'", key);
+    struct troupe_job *made = calloc(1, sizeof *made);
+    made->config = (fake_settings){.rate = 0.5, .hidden = 32, .epochs = 9};
+    made->follower = *with;
+    made->trial = trial;
+    made->number = made->answered = 3;
+    snprintf(made->path, sizeof made->path, "%s", storage);
+    made->pause = trial == 0 && found != RUNNING;
+    made->stop = trial == 0 && found == STOPPED;
+    pthread_mutex_lock(&fake.lock);
+    fake.jobs[fake.submitted++] = made;
+    fake.open++;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+    *job = made;
+    return TROUPE_OK;
+}
+
+// A life of a sweep of two trials, of which the first has that decided at report 3.
+static void run_life(const trp_sweep_port *port, troupe_sweep **sweep, troupe_act act,
+                     const going_on *goings)
+{
+    const step steps[] = {{.trial = 0, .report = 3, .act = act, .ranks = 4}};
+    ok(BEGIN(port, sweep, .concurrent = 2, .name = "lives", .server = TROUPE_SERVER_AUTO,
+             .open = TROUPE_OPEN_RESUME_OR_NEW,
+             .scheduler = fake_paced(follow(steps, 1, goings, goings != NULL))));
+    ok(troupe_sweep_wait(*sweep, 20000));
+}
+
+// What it left is cut off behind the line that has `text`.
+static void cut_behind(const char *path, const char *text)
+{
+    char *all = support_read_file(path), *end = strstr(all, text);
+    assert_non_null(end);
+    strchr(end, '\n')[1] = '\0';
+    support_write_file(path, all, strlen(all));
+    free(all);
+}
+
+// Two lives, the first of which is killed behind that line. The second one is left in *sweep.
+static void live_twice(const char *line, troupe_act act, const going_on *goings, bool gated,
+                       troupe_sweep **sweep)
+{
+    char *folder = support_path(storage, "lives"), *path = support_path(folder, "trials.jsonl");
+    remove(path);
+    fake_open(2);
+    fake.lockstep = true;
+    run_life(&fake_port, sweep, act, goings);
+    troupe_sweep_free(sweep);
+    fake_shut();
+    cut_behind(path, line);
+    static trp_sweep_port port; // The sweep's as long as that is there.
+    port = fake_port;
+    port.find = find_as;
+    port.has_gates = gated;
+    fake_open(2);
+    fake.curve = slow;
+    run_life(&port, sweep, act, goings);
+    free(folder);
+    free(path);
+}
+
+static void test_a_trial_that_was_over_is_so_after_a_kill(void **state)
+{
+    (void)state;
+    static const going_on goings[] = {
+        {.trial = 0, .over = true, .after_trial = 1, .after_report = 3}};
+    static const int cases[] = {PAUSED, STOPPED, GONE};
+    for (size_t i = 0; i < 6; i++) {
+        troupe_sweep *sweep;
+        found = cases[i % 3];
+        live_twice("\"over\"", TROUPE_ACT_PAUSE, goings, i >= 3, &sweep);
+        assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_STOPPED);
+        assert_int_equal(troupe_sweep_trial(sweep, 0)->reports, 3);
+        assert_int_equal(troupe_sweep_trial(sweep, 1)->state, TROUPE_TRIAL_TERMINATED);
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+}
+
+// The gate has put its answer down, so that it is not asked again; the server never heard of it.
+static void test_what_a_gate_answered_is_done_after_a_kill(void **state)
+{
+    (void)state;
+    static const going_on goings[] = {{.trial = 0, .after_trial = 1, .after_report = 9}};
+    troupe_sweep *sweep;
+    found = RUNNING;
+    live_twice("\"pause\"", TROUPE_ACT_PAUSE, goings, true, &sweep);
+    assert_int_equal(fake.seen[0].pauses, 1);
+    assert_int_equal(fake.seen[0].goings_on, 1);
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->reports, 9);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+    live_twice("\"resize\"", TROUPE_ACT_RESIZE, NULL, true, &sweep);
+    assert_int_equal(fake.seen[0].resized, 4);
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->reports, 9);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_paused_trial_whose_job_is_lost_is_tried_again_when_it_goes_on),
+        cmocka_unit_test(test_a_paused_trial_goes_on_without_its_job),
+        cmocka_unit_test(test_a_sweep_ends_whose_last_paused_job_fails),
+        cmocka_unit_test(test_a_trial_that_fails_as_it_stops_has_ended_as_decided),
+        cmocka_unit_test(test_a_trial_that_fails_as_it_is_to_clone_clones),
+        cmocka_unit_test(test_a_gate_that_is_asked_late_pauses_and_resizes),
+        cmocka_unit_test(test_a_trial_that_was_over_is_so_after_a_kill),
+        cmocka_unit_test(test_what_a_gate_answered_is_done_after_a_kill),
+    };
+    return cmocka_run_group_tests(tests, make_storage, remove_storage);
+}
