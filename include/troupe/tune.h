@@ -74,7 +74,8 @@ typedef struct troupe_tune_options {
     // decided holds, and trials that run are found again. TROUPE_OPEN_RESUME_OR_NEW: or else a new
     // one begins. TROUPE_EXISTS: it is another sweep, as the text says; TROUPE_BUSY: another
     // program runs it. Default: TROUPE_OPEN_NEW. One that goes on may have another number of
-    // trials, if that is not below what it has begun.
+    // trials, if that is not below what it has begun; with the one that it began with, it has those
+    // of troupe_sweep_add as well.
     troupe_open open;
     troupe_searcher *searcher; // Consumed, also on failure; default: as .search says.
     // Several metrics, instead of .metric and .goal: up to 8. The first is the one that schedulers
@@ -110,7 +111,7 @@ typedef enum troupe_trial_state {
     TROUPE_TRIAL_PENDING,
     TROUPE_TRIAL_RUNNING,
     TROUPE_TRIAL_TERMINATED, // Ran to its end.
-    TROUPE_TRIAL_STOPPED,    // Ended early: by the scheduler, or with the sweep.
+    TROUPE_TRIAL_STOPPED,    // Ended early: by the scheduler, with the sweep, or by hand.
     TROUPE_TRIAL_ERROR,
     TROUPE_TRIAL_PAUSED, // By the scheduler or with the sweep. One may be left so at the end.
 } troupe_trial_state;
@@ -221,9 +222,10 @@ TROUPE_EXPERIMENTAL void troupe_sweep_stop(troupe_sweep *sweep);
 // wait; harmless on a sweep that has ended.
 TROUPE_EXPERIMENTAL void troupe_sweep_pause(troupe_sweep *sweep);
 TROUPE_EXPERIMENTAL void troupe_sweep_go_on(troupe_sweep *sweep);
-// So many more trials than it was to have. TROUPE_STOPPED: it has ended, or is being stopped: one
-// with trials of a train server can be opened again, with more of them. TROUPE_INVALID: that is
-// less than one, or there would be too many.
+// So many more trials than it was to have; of rows of TROUPE_GRID, each of their combinations so
+// often more. One that is to have all of a grid has none more. TROUPE_STOPPED: it has ended, or is
+// being stopped: one with trials of a train server can be opened again, with more of them.
+// TROUPE_INVALID: that is less than one, or there would be too many.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_sweep_add(troupe_sweep *sweep, int trials);
 
 // Frees a sweep and clears *sweep. One that runs is ended as with its program: its own trials are

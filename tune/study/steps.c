@@ -634,6 +634,16 @@ troupe_status trp_study_extend(troupe_study *study, int trials)
     return TROUPE_OK;
 }
 
+troupe_status trp_study_extend_by(troupe_study *study, int trials)
+{
+    if (study->trials == 0)
+        return TROUPE_OK;
+    if (trials > INT32_MAX - study->trials)
+        return troupe_fail(TROUPE_INVALID, "%d more trials than %d: expected at most %d", trials,
+                           study->trials, INT32_MAX - study->trials);
+    return trp_study_extend(study, study->trials + trials);
+}
+
 // ---- what is known
 
 int trp_study_trials(const troupe_study *study)

@@ -431,6 +431,7 @@ static troupe_status go_on(troupe_study *study, const trp_study_past *past, bool
                            trp_study_name(study));
     int wanted = study->trials;
     TROUPE_TRY(check_same(study, line, &warm));
+    int first = study->trials;
     if (!has_warm(past, behind, warm)) { // Nobody has heard of it yet.
         trp_tune_record_cut(study->record, at);
         trp_study_take_total(study, wanted);
@@ -440,7 +441,8 @@ static troupe_status go_on(troupe_study *study, const trp_study_past *past, bool
     TROUPE_TRY(begin_objects(study));
     TROUPE_TRY(visit_other(past, at, behind));
     TROUPE_TRY(trp_study_repeat(study, past, behind, line_number));
-    return trp_study_extend(study, wanted);
+    // A sweep that asks for as many as at first has those that were added to it meanwhile.
+    return !study->own && wanted == first ? TROUPE_OK : trp_study_extend(study, wanted);
 }
 
 // ---- opening and closing

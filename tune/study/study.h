@@ -66,6 +66,8 @@ troupe_status trp_study_end(troupe_study *study, int number, troupe_ending endin
 // Another number of trials than it was opened for: a sweep that is extended; 0: no limit. Times the
 // combinations of a grid, as when it was opened. TROUPE_INVALID: fewer than there are.
 troupe_status trp_study_extend(troupe_study *study, int trials);
+// So many more than it is to have by now; nothing where it has no limit.
+troupe_status trp_study_extend_by(troupe_study *study, int trials);
 // How many there will be, grids included; 0: not known.
 int trp_study_trials(const troupe_study *study);
 

@@ -210,7 +210,7 @@ static troupe_status judge(trp_control *control, trp_trial *trial,
     if (verdict.act == TROUPE_ACT_CLONE)
         TROUPE_TRY(trp_control_clone(control, trial, verdict.source));
     if (verdict.act == TROUPE_ACT_RESIZE)
-        trial->ranks = verdict.ranks;
+        trial->ranks = trial->given = verdict.ranks;
     trp_trial_decided(trial, verdict.act);
     return TROUPE_OK;
 }
@@ -371,6 +371,7 @@ static troupe_status go_on_as_clone(trp_control *control, trp_trial *trial)
     trial->checkpoint = trial->from;
     trial->from = NULL;
     trial->saved = trial->taken;
+    trial->given = 0; // Its new point may have others.
     TROUPE_TRY(trp_control_next_run(control, trial, trial->taken, trial->checkpoint));
     return trp_control_draw(control, trial);
 }
@@ -424,6 +425,30 @@ static troupe_status follow_up(trp_control *control, trp_trial *trial, troupe_st
     return trp_control_put_end(control, trial);
 }
 
+// The trial has the result of its newest run, where it has none that is to come. One that was shown
+// lasts as long as the sweep.
+static troupe_status show_result(troupe_sweep *sweep, trp_trial *trial, troupe_result *result)
+{
+    if (trial->phase == TRP_TRIAL_WAITING) {
+        if (result != NULL)
+            sweep->port->result_free(&result);
+        return TROUPE_OK;
+    }
+    trp_kept *kept = trial->result != NULL ? trp_alloc(sizeof *kept) : NULL;
+    if (trial->result != NULL && kept == NULL) {
+        if (result != NULL)
+            sweep->port->result_free(&result);
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the result of %s", trial->view.name);
+    }
+    if (kept != NULL) {
+        *kept = (trp_kept){.next = sweep->kept, .result = trial->result};
+        sweep->kept = kept;
+    }
+    trial->result = result;
+    trial->view.result = result;
+    return TROUPE_OK;
+}
+
 static troupe_status collect(trp_control *control, trp_trial *trial)
 {
     troupe_sweep *sweep = control->sweep;
@@ -444,11 +469,8 @@ static troupe_status collect(trp_control *control, trp_trial *trial)
     }
     control->lost = control->lost || status == TROUPE_RUNTIME_LOST;
     troupe_status follows = follow_up(control, trial, status, error, stopped);
-    if (trial->result != NULL)
-        port->result_free(&trial->result);
-    trial->result = result;
-    trial->view.result = trial->phase == TRP_TRIAL_WAITING ? NULL : result;
-    return follows;
+    troupe_status shown = show_result(sweep, trial, result);
+    return follows != TROUPE_OK ? follows : shown;
 }
 
 // ---- trials that take too long
@@ -606,7 +628,7 @@ static troupe_status again(trp_control *control, trp_trial *trial)
         return clone_paused(control, trial);
     }
     if (how.act == TROUPE_ACT_RESIZE) {
-        trial->ranks = how.ranks;
+        trial->ranks = trial->given = how.ranks;
         if (trial->job != NULL)
             resize(control, trial);
     }

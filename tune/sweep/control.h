@@ -31,6 +31,12 @@ typedef struct trp_pent {
     trp_event *event;
 } trp_pent;
 
+// The result of a run that was another's last one for a while, and may be read still.
+typedef struct trp_kept {
+    struct trp_kept *next;
+    troupe_result *result;
+} trp_kept;
+
 struct trp_control {
     troupe_sweep *sweep;
     troupe_study *study;

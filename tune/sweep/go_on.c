@@ -32,6 +32,13 @@ static troupe_status note_checkpoint(trp_trial *trial, int number, const char *f
     return TROUPE_OK;
 }
 
+// A clone has its point's ranks, and all others those that they were given last.
+static void note_ranks(trp_trial *trial, const trp_replayed *line)
+{
+    trial->given = line->clones ? 0 : line->given > 0 ? line->given : trial->given;
+    trial->ranks = line->given > 0 ? line->given : line->ranks > 0 ? line->ranks : trial->ranks;
+}
+
 // Another run follows: whether it was submitted the next lines say.
 static troupe_status note_run(trp_trial *trial, const trp_replayed *line)
 {
@@ -39,6 +46,7 @@ static troupe_status note_run(trp_trial *trial, const trp_replayed *line)
     trial->base = line->report.number;
     trial->base_s = line->elapsed_s;
     trial->failures = line->failures;
+    trial->ranks = 0; // Its own.
     trial->submitted_before = trial->put_by = false;
     TROUPE_TRY(note_checkpoint(trial, trial->base, line->report.checkpoint));
     if (line->report.checkpoint == NULL)
@@ -57,10 +65,7 @@ static troupe_status note_report(trp_control *control, trp_trial *trial, const t
     trial->phase = TRP_TRIAL_RUNNING;
     if (line->report.checkpoint != NULL && line->report.number > trial->saved)
         TROUPE_TRY(note_checkpoint(trial, line->report.number, line->report.checkpoint));
-    double before_s = trial->base_s;
-    trial->base_s = 0; // It is in the line.
     troupe_status status = trp_control_remember(control, trial, &line->report, values, &usable);
-    trial->base_s = before_s;
     if (status == TROUPE_OK && !usable && !trial->broken)
         trp_control_give_up(control, trial, &line->report);
     trial->phase = TRP_TRIAL_WAITING;
@@ -85,6 +90,7 @@ static troupe_status note_line(trp_control *control, trp_trial *trial, const trp
     case TRP_REPLAYED_BEGUN:
         break;
     case TRP_REPLAYED_AGAIN: // Where its job was put by, another run follows.
+        note_ranks(trial, line);
         trial->put_by = true;
         break;
     case TRP_REPLAYED_SUBMITTED:
@@ -95,6 +101,7 @@ static troupe_status note_line(trp_control *control, trp_trial *trial, const trp
     case TRP_REPLAYED_RUN:
         return note_run(trial, line);
     case TRP_REPLAYED_REPORT:
+        note_ranks(trial, line);
         return note_report(control, trial, line);
     case TRP_REPLAYED_CHECKPOINT:
         if (line->report.number > trial->saved)
@@ -181,7 +188,6 @@ static troupe_status note_decision(trp_control *control, trp_trial *trial)
         trial->decision = TROUPE_ACT_CLONE;
         return trp_control_clone(control, trial, verdict.source);
     case TROUPE_ACT_RESIZE:
-        trial->ranks = verdict.ranks;
         trial->decision = report == trial->taken ? TROUPE_ACT_RESIZE : TROUPE_ACT_GO_ON;
         break;
     case TROUPE_ACT_GO_ON:

@@ -39,35 +39,40 @@ static void write_model(trp_buffer *line, const trp_sweep_port *port)
         line->failed = true;
 }
 
+void trp_journal_what(trp_buffer *line, const troupe_sweep *sweep)
+{
+    trp_buffer_printf(line, "{\"event\": \"sweep\", \"trainer\": ");
+    trp_json_text(line, sweep->trainer->name);
+    trp_buffer_printf(line, ", \"metric\": ");
+    trp_json_text(line, trp_sweep_metric(sweep));
+    trp_buffer_printf(line, ", \"goal\": \"%s\", \"trials\": %d, \"seed\": %" PRIu64,
+                      goal_name(sweep->objectives[0].goal), sweep->wanted, sweep->how.seed);
+    trp_buffer_printf(line, ", \"scheduler\": ");
+    trp_json_text(line, sweep->scheduler);
+    if (sweep->objective_count > 1) {
+        trp_buffer_printf(line, ", \"objectives\": {");
+        for (size_t i = 0; i < sweep->objective_count; i++) {
+            trp_buffer_append(line, ", ", i == 0 ? 0 : 2);
+            trp_json_text(line, sweep->objectives[i].metric);
+            trp_buffer_printf(line, ": \"%s\"", goal_name(sweep->objectives[i].goal));
+        }
+        trp_buffer_append(line, "}", 1);
+    }
+    write_model(line, sweep->port);
+    if (sweep->id[0] != '\0')
+        trp_buffer_printf(line, ", \"id\": \"%s\"", sweep->id);
+    if (sweep->server != NULL) {
+        trp_buffer_printf(line, ", \"server\": ");
+        trp_json_text(line, sweep->server);
+    }
+    if (sweep->noted != NULL)
+        trp_buffer_append(line, sweep->noted, strlen(sweep->noted));
+}
+
 void trp_journal_first(trp_tune_record *record, const troupe_sweep *sweep)
 {
     trp_buffer line = {0};
-    trp_buffer_printf(&line, "{\"event\": \"sweep\", \"trainer\": ");
-    trp_json_text(&line, sweep->trainer->name);
-    trp_buffer_printf(&line, ", \"metric\": ");
-    trp_json_text(&line, trp_sweep_metric(sweep));
-    trp_buffer_printf(&line, ", \"goal\": \"%s\", \"trials\": %d, \"seed\": %" PRIu64,
-                      goal_name(sweep->objectives[0].goal), sweep->wanted, sweep->how.seed);
-    trp_buffer_printf(&line, ", \"scheduler\": ");
-    trp_json_text(&line, sweep->scheduler);
-    if (sweep->objective_count > 1) {
-        trp_buffer_printf(&line, ", \"objectives\": {");
-        for (size_t i = 0; i < sweep->objective_count; i++) {
-            trp_buffer_append(&line, ", ", i == 0 ? 0 : 2);
-            trp_json_text(&line, sweep->objectives[i].metric);
-            trp_buffer_printf(&line, ": \"%s\"", goal_name(sweep->objectives[i].goal));
-        }
-        trp_buffer_append(&line, "}", 1);
-    }
-    write_model(&line, sweep->port);
-    if (sweep->id[0] != '\0')
-        trp_buffer_printf(&line, ", \"id\": \"%s\"", sweep->id);
-    if (sweep->server != NULL) {
-        trp_buffer_printf(&line, ", \"server\": ");
-        trp_json_text(&line, sweep->server);
-    }
-    if (sweep->noted != NULL)
-        trp_buffer_append(&line, sweep->noted, strlen(sweep->noted));
+    trp_journal_what(&line, sweep);
     trp_tune_record_add(record, &line);
 }
 

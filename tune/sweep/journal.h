@@ -18,6 +18,7 @@
 #include <tune/sweep/sweep.h>
 
 void trp_journal_first(trp_tune_record *record, const troupe_sweep *sweep);
+void trp_journal_what(trp_buffer *line, const troupe_sweep *sweep); // That line, but for its end.
 // A trial's config as JSON: of a space from JSON, what was drawn.
 void trp_journal_config(trp_buffer *out, const troupe_sweep *sweep, const void *config);
 void trp_journal_submitted(trp_tune_record *record, const troupe_sweep *sweep,

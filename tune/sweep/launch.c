@@ -239,14 +239,21 @@ static void take_job(trp_control *control, trp_trial *trial, troupe_job *job)
     control->progress.changed = true;
 }
 
+// The ranks of a run of a trial: its point's, or the sweep's, unless the scheduler gave others.
+static int ranks_of(const troupe_sweep *sweep, const trp_trial *trial)
+{
+    troupe_train_options how = sweep->train;
+    trp_space_options(sweep->space, trial->x, &how);
+    return trial->given > 0 ? trial->given : how.ranks;
+}
+
 // The options of a run of a trial.
 static void options_of(const troupe_sweep *sweep, const trp_trial *trial, const handed *to,
                        char *name, size_t size, troupe_train_options *how)
 {
     *how = sweep->train;
     trp_space_options(sweep->space, trial->x, how);
-    if (trial->ranks > 0)
-        how->ranks = trial->ranks;
+    how->ranks = ranks_of(sweep, trial);
     snprintf(name, size, trial->run == 0 ? "%s" : "%s_%d", trial->view.name, trial->run);
     how->storage = sweep->folder;
     how->name = name;
@@ -289,6 +296,10 @@ troupe_status trp_control_submit(trp_control *control, trp_trial *trial)
     options_of(sweep, trial, &to, name, sizeof name, &how);
     trial->ranks = how.ranks;
     trp_control_away(control);
+    // The server's jobs last a power failure: so does what is known of them. Where that cannot be,
+    // the record says so itself.
+    if (how.server == TROUPE_SERVER_AUTO)
+        (void)trp_tune_record_sync(control->record, true);
     troupe_status status =
         sweep->port->submit(sweep->trainer, trial->view.config, &to.follower, &job, &how);
     trp_control_back(control);
@@ -315,10 +326,12 @@ troupe_status trp_control_find(trp_control *control, trp_trial *trial)
     handed to;
     TROUPE_TRY(hand(control, trial, &to));
     troupe_status status = control->sweep->port->find(to.key, &to.follower, to.gate, &job);
-    if (status == TROUPE_OK)
+    if (status == TROUPE_OK) {
         take_job(control, trial, job);
-    else
+        trial->ranks = trial->ranks > 0 ? trial->ranks : ranks_of(control->sweep, trial);
+    } else {
         unhand(trial);
+    }
     return status;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <tune/sweep/journal.h>
 #include <tune/sweep/sweep_facts.h>
 
 TROUPE_STRUCT(first_line, (troupe_text, event), (troupe_text, trainer), (troupe_text, metric),
@@ -13,7 +14,8 @@ TROUPE_STRUCT(first_line, (troupe_text, event), (troupe_text, trainer), (troupe_
               (troupe_text, id), (troupe_text, server));
 TROUPE_STRUCT(next_line, (troupe_text, event), (int, number), (double, elapsed_s),
               (troupe_text, state), (int, reports), (double, best), (troupe_text, error),
-              (troupe_text, checkpoint), (int, run), (int, failures));
+              (troupe_text, checkpoint), (int, run), (int, failures), (int, ranks), (int, to_ranks),
+              (troupe_text, act));
 TROUPE_STRUCT(named_line, (troupe_text, trial));
 
 // An older version has put down no server.
@@ -40,6 +42,40 @@ static const char *difference(const first_line *line, const troupe_sweep *sweep)
                                                                      : NULL;
 }
 
+// Whether both have that member, and it is another one. What an older version has not put down is
+// in one alone.
+static bool has_other(trp_json line, trp_json now, const char *name)
+{
+    trp_json before, member;
+    trp_buffer one = {0}, other = {0};
+    if (!trp_json_member(line, name, &before) || !trp_json_member(now, name, &member))
+        return false;
+    bool known = trp_json_canonical(before, &one) == TROUPE_OK &&
+                 trp_json_canonical(member, &other) == TROUPE_OK && !one.failed && !other.failed;
+    bool differ = known && (one.size != other.size || memcmp(one.data, other.data, one.size) != 0);
+    trp_buffer_free(&one);
+    trp_buffer_free(&other);
+    return differ;
+}
+
+// What the trials of the sweep run, where that is not the trainer's own: of which the line has
+// another.
+static const char *other_code(trp_json line, const troupe_sweep *sweep)
+{
+    static const char *const names[] = {"model", "settings", "command"};
+    const char *other = NULL;
+    trp_buffer text = {0};
+    trp_json now;
+    trp_journal_what(&text, sweep);
+    trp_buffer_append(&text, "}", 1);
+    if (!text.failed && trp_json_parse((const char *)text.data, text.size, &now) == TROUPE_OK) {
+        for (size_t i = 0; other == NULL && i < sizeof names / sizeof *names; i++)
+            other = has_other(line, now, names[i]) ? names[i] : NULL;
+    }
+    trp_buffer_free(&text);
+    return other;
+}
+
 troupe_status trp_replay_check(const char *text, size_t size, troupe_sweep *sweep)
 {
     trp_json value;
@@ -53,7 +89,8 @@ troupe_status trp_replay_check(const char *text, size_t size, troupe_sweep *swee
     if (status != TROUPE_OK || differs(line.event, "sweep"))
         status = troupe_fail(TROUPE_CORRUPT, "%s/trials.jsonl does not begin as a sweep's does",
                              sweep->folder);
-    else if ((other = difference(&line, sweep)) != NULL)
+    else if ((other = difference(&line, sweep)) != NULL ||
+             (other = other_code(value, sweep)) != NULL)
         status = troupe_fail(TROUPE_EXISTS, "the sweep in %s is another one: it differs in %s",
                              sweep->folder, other);
     else if (line.id == NULL || strlen(line.id) >= sizeof sweep->id)
@@ -162,6 +199,9 @@ bool trp_replay_line(const char *text, size_t size, const troupe_sweep *sweep, i
     read->elapsed_s = line.elapsed_s;
     read->run = line.run;
     read->failures = line.failures;
+    read->clones = line.act != NULL && strcmp(line.act, "clone") == 0;
+    read->ranks = line.ranks;
+    read->given = line.to_ranks;
     read->report =
         (troupe_report_event){.number = read->is == TRP_REPLAYED_END ? line.reports : line.number,
                               .elapsed_s = line.elapsed_s,

@@ -21,6 +21,8 @@ typedef struct trp_replayed {
     bool decided;               // Of a report: the study was asked about it.
     trp_json config;            // Of a submission; empty: the line has none.
     int run, failures;          // Of a submission and of another run.
+    bool clones;                // Of a report and of one that goes on: it is to.
+    int ranks, given;           // Of these, too: that it had, and is to have; 0: says nothing.
     troupe_report_event report; // Of a report; of a checkpoint, a run and an end, its number.
     troupe_trial_state state;   // Of an end,
     const char *error;

@@ -525,9 +525,9 @@ static troupe_status add(troupe_sweep *sweep, int trials)
     if (control == NULL || control->halts || control->halted || control->shelves)
         return troupe_fail(TROUPE_STOPPED, "the sweep in %s has ended, or is being stopped",
                            sweep->folder);
-    int each = (int)trp_space_combinations(sweep->space); // No more than there are trials.
-    TROUPE_TRY(trp_study_extend(control->study, now / each + trials));
-    sweep->wanted = trp_study_trials(control->study);
+    TROUPE_TRY(trp_study_extend_by(control->study, trials));
+    int wanted = trp_study_trials(control->study);
+    sweep->wanted = wanted > 0 ? wanted : sweep->wanted;
     control->progress.changed = true;
     trp_events_wake(&control->events);
     return TROUPE_OK;
@@ -554,6 +554,12 @@ static void clear_trials(troupe_sweep *sweep)
         trp_free(trial);
     }
     trp_free(sweep->trials);
+    while (sweep->kept != NULL) {
+        trp_kept *first = sweep->kept;
+        sweep->kept = first->next;
+        sweep->port->result_free(&first->result);
+        trp_free(first);
+    }
 }
 
 void troupe_sweep_free(troupe_sweep **sweep)

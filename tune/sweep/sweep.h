@@ -82,6 +82,7 @@ struct troupe_sweep {
     trp_arena arena;    // Names and configs of trials.
     trp_trial **trials; // Those that have begun.
     int count, room;
+    struct trp_kept *kept; // Results of earlier runs that were shown.
     const trp_trial *best; // NULL: none has reported.
     int wanted;            // How many there will be; 0: not known.
     int reports_most;      // Of a trial; 0: not known.

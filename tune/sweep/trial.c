@@ -63,6 +63,7 @@ void trp_trial_between(trp_trial *trial, int base, char *from)
     trp_assert(has_job(trial));
     trial->phase = TRP_TRIAL_WAITING;
     trial->view.state = TROUPE_TRIAL_PENDING;
+    trial->view.result = NULL;
     trial->decision = TROUPE_ACT_GO_ON;
     trial->run++;
     trial->base = base;
@@ -78,7 +79,7 @@ bool trp_trial_report(trp_trial *trial, const troupe_report_event *report, const
     if (trial->phase != TRP_TRIAL_PAUSED)
         trp_trial_running(trial); // A report is proof that it runs.
     troupe_trial *view = &trial->view;
-    view->elapsed_s = trial->base_s + report->elapsed_s;
+    view->elapsed_s = report->elapsed_s;
     if (report->number > view->reports)
         view->reports = report->number;
     for (size_t i = 0; i < report->count; i++) {
@@ -117,7 +118,7 @@ void trp_trial_ended(trp_trial *trial, troupe_status status, const char *error, 
         set_error(trial, error[0] == '\0' ? troupe_strerror(status) : error);
     if (trial->broken || status != TROUPE_OK)
         trial->view.state = TROUPE_TRIAL_ERROR;
-    else if (stopped && (trial->halted || trial->decision == TROUPE_ACT_STOP))
+    else if (stopped && trial->decision != TROUPE_ACT_END)
         trial->view.state = TROUPE_TRIAL_STOPPED;
     else
         trial->view.state = TROUPE_TRIAL_TERMINATED;

@@ -49,7 +49,8 @@ typedef struct trp_trial {
     struct trp_slot *slot;         // Of its job.
     struct trp_pent *pent, **last; // Reports that came while it was to be paused.
     int pid;                       // Of rank 0, now or last; 0: not known.
-    int ranks;                     // That its group has; 0: as the sweep's.
+    int ranks;                     // That its group has; 0: not known.
+    int given;                     // By the scheduler, to this run and those behind it; 0: none.
     double *values;                // The last report's, by the sweep's columns; NULL: none came.
     uint64_t known;                // A bit for each of them that was ever reported.
     int taken;                     // Reports that were taken in,
@@ -77,8 +78,8 @@ void trp_trial_goes_on(trp_trial *trial); // A paused one, in the queue.
 // Its run is over and it is not: another one follows, whose first report is the one after `base`.
 // `from` is the trial's to free.
 void trp_trial_between(trp_trial *trial, int base, char *from);
-// Takes a report in, by its number in the trial. False: it lacks the metric. *value becomes the
-// metric's.
+// Takes a report in, by its number and seconds in the trial. False: it lacks the metric. *value
+// becomes the metric's.
 bool trp_trial_report(trp_trial *trial, const troupe_report_event *report, const char *metric,
                       troupe_goal goal, double *value);
 // What the scheduler has decided, other than to go on. What is final stays.

@@ -1,12 +1,13 @@
 // test_faults.c: jobs that fail, end or are lost between what was decided of their trial and what
-// follows from it, in this life of the sweep and in a later one.
+// follows from it, in this life of the sweep and in a later one; and what is known of their trials.
 #include "follow.h"
 
+#include <tune/sweep/control.h>
 #include <unistd.h>
 
 static double slow(const fake_settings *config, int report)
 {
-    usleep(10000);
+    usleep(4000);
     return fake_quadratic(config, report);
 }
 
@@ -380,6 +381,285 @@ static void test_what_a_gate_answered_is_done_after_a_kill(void **state)
     fake_shut();
 }
 
+// ---- what is known of a trial
+
+// Of a clone they are those of its point, though its first run had others.
+static void test_a_clone_has_the_ranks_of_its_point(void **state)
+{
+    (void)state;
+    static const troupe_param rows[] = {TROUPE_CHOICE(troupe_train_options, ranks, 1, 2),
+                                        TROUPE_UNIFORM(fake_settings, rate, 0, 1),
+                                        TROUPE_FIXED(fake_settings, epochs, 9)};
+    for (int place = 0; place < 2; place++) {
+        const step steps[] = {
+            {.trial = 1, .report = 3, .act = TROUPE_ACT_RESIZE, .ranks = 5},
+            {.trial = 1, .report = 5, .act = TROUPE_ACT_CLONE, .source = 0, .rate = place}};
+        troupe_sweep *sweep;
+        fake_open(2);
+        fake.curve = slow;
+        ok(trp_sweep_run(&fake_port, &fit, rows, 3, &sweep,
+                         &(troupe_tune_options){
+                             .size = sizeof(troupe_tune_options),
+                             .metric = "loss",
+                             .goal = TROUPE_MINIMIZE,
+                             .trials = 2,
+                             .concurrent = 1,
+                             .search = TROUPE_SEARCH_RANDOM,
+                             .scheduler = follow(steps, 2, NULL, 0),
+                             .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)}));
+        assert_int_equal(fake.submitted, 3);
+        assert_int_equal(fake.seen[2].ranks, place + 1);
+        assert_int_equal(follow_ranks[1], place + 1);
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+}
+
+static void test_ranks_are_known_after_a_kill(void **state)
+{
+    (void)state;
+    static const going_on over[] = {
+        {.trial = 0, .over = true, .after_trial = 1, .after_report = 3}};
+    troupe_sweep *sweep;
+    found = RUNNING;
+    live_twice("\"pause\"", TROUPE_ACT_PAUSE, over, false, &sweep);
+    assert_int_equal(follow_ranks[1], 1);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+    // A report later the line of what it was given is not the last one.
+    live_twice("\"number\": 4", TROUPE_ACT_RESIZE, NULL, false, &sweep);
+    assert_int_equal(fake.seen[0].resized, 0);
+    assert_int_equal(follow_ranks[0], 4);
+    assert_int_equal(follow_ranks[1], 1);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static troupe_sweep *looked_at;
+static double elapsed_s, elapsed_before_s;
+static const troupe_result *shown;
+
+// Looks at the trial of the third job as it has made some reports.
+static double curve_looks(const fake_settings *config, int report)
+{
+    usleep(20000);
+    pthread_mutex_lock(&fake.lock);
+    const struct troupe_job *job = fake.jobs[2];
+    pthread_mutex_unlock(&fake.lock);
+    if (job != NULL && config == &job->config && report == 5) {
+        const troupe_trial *trial = troupe_sweep_trial(looked_at, (size_t)job->trial);
+        elapsed_s = trial->elapsed_s;
+        shown = trial->result;
+    }
+    return fake_quadratic(config, report);
+}
+
+static void test_seconds_of_a_second_run_are_counted_once(void **state)
+{
+    (void)state;
+    static const step steps[] = {
+        {.trial = 1, .report = 5, .act = TROUPE_ACT_CLONE, .source = 0, .rate = 0.25}};
+    fake_open(1);
+    fake.curve = curve_looks;
+    ok(BEGIN(&fake_port, &looked_at, .concurrent = 1, .scheduler = follow(steps, 1, NULL, 0)));
+    ok(troupe_sweep_wait(looked_at, -1));
+    assert_true(elapsed_s >= 3 && elapsed_s <= 5.5); // Two to three, and up to two.
+    troupe_sweep_free(&looked_at);
+    fake_shut();
+}
+
+// The second trial of two looks at what is known of the first, whose job is stopped by hand.
+static double curve_takes_result(const fake_settings *config, int report)
+{
+    double value = curve_ends_paused(config, report);
+    pthread_mutex_lock(&fake.lock);
+    bool is_second = fake.jobs[1] != NULL && config == &fake.jobs[1]->config;
+    bool is_third = fake.jobs[2] != NULL && config == &fake.jobs[2]->config;
+    pthread_mutex_unlock(&fake.lock);
+    if (is_second && report == 9) {
+        usleep(50000); // It has ended.
+        shown = troupe_sweep_trial(looked_at, 0)->result;
+        elapsed_before_s = troupe_sweep_trial(looked_at, 0)->elapsed_s;
+    }
+    if (is_third)
+        assert_null(troupe_sweep_trial(looked_at, 0)->result);
+    return value;
+}
+
+static void test_a_result_that_was_shown_lasts_as_long_as_the_sweep(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_PAUSE}};
+    static const going_on goings[] = {{.trial = 0, .after_trial = 1, .after_report = 9}};
+    fake_open(1);
+    by_hand = true;
+    has_come = false;
+    fake.curve = curve_takes_result;
+    ok(BEGIN(&fake_port, &looked_at, .concurrent = 1, .scheduler = FOLLOW(steps, goings)));
+    ok(troupe_sweep_wait(looked_at, -1));
+    assert_non_null(shown);
+    assert_true(shown->elapsed_s == elapsed_before_s); // It is there still.
+    assert_ptr_not_equal(troupe_sweep_trial(looked_at, 0)->result, shown);
+    troupe_sweep_free(&looked_at);
+    fake_shut();
+}
+
+// One that somebody stops was not trained to its end.
+static double curve_is_stopped(const fake_settings *config, int report)
+{
+    pthread_mutex_lock(&fake.lock);
+    if (report == 4 && fake.jobs[0] != NULL && config == &fake.jobs[0]->config)
+        fake.jobs[0]->stop = true;
+    pthread_mutex_unlock(&fake.lock);
+    return slow(config, report);
+}
+
+static void test_a_trial_that_is_stopped_by_hand_is_stopped(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    fake_open(1);
+    fake.curve = curve_is_stopped;
+    ok(SWEEP(&sweep, .trials = 2, .concurrent = 1));
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_STOPPED);
+    assert_int_equal(troupe_sweep_trial(sweep, 1)->state, TROUPE_TRIAL_TERMINATED);
+    char *path = support_path(sweep->folder, "trials.jsonl"), *text = support_read_file(path);
+    assert_non_null(strstr(text, "STOPPED"));
+    free(text);
+    free(path);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+// ---- trials that are added
+
+static bool lets_on;
+
+static double curve_waits(const fake_settings *config, int report)
+{
+    for (bool on = false; !on; usleep(1000)) {
+        pthread_mutex_lock(&fake.lock);
+        on = lets_on;
+        pthread_mutex_unlock(&fake.lock);
+    }
+    return fake_quadratic(config, report);
+}
+
+static void let_on(bool on)
+{
+    pthread_mutex_lock(&fake.lock);
+    lets_on = on;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static bool has_begun(void *sweep)
+{
+    return troupe_sweep_count(sweep) > 0;
+}
+
+static void test_what_is_added_comes_besides(void **state)
+{
+    (void)state;
+    static const struct {
+        troupe_search search;
+        int trials, added, count;
+    } cases[] = {{TROUPE_SEARCH_GRID, 0, 1, 9}, {TROUPE_SEARCH_RANDOM, 3, 2, 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        troupe_sweep *sweep;
+        fake_open(1);
+        let_on(false);
+        fake.curve = curve_waits;
+        ok(trp_sweep_begin(&fake_port, &fit, space, ROWS, &sweep,
+                           &(troupe_tune_options){
+                               .size = sizeof(troupe_tune_options),
+                               .metric = "loss",
+                               .goal = TROUPE_MINIMIZE,
+                               .trials = cases[i].trials,
+                               .search = cases[i].search,
+                               .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)}));
+        assert_true(support_wait_until(has_begun, sweep, SUPPORT_SOON_MS));
+        ok(troupe_sweep_add(sweep, cases[i].added));
+        let_on(true);
+        ok(troupe_sweep_wait(sweep, -1));
+        assert_int_equal(troupe_sweep_count(sweep), cases[i].count);
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+}
+
+static void test_what_was_added_is_there_after_a_kill(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    for (int i = 0; i < 3; i++) { // As many as at first, twice, and then more than with the others.
+        fake_open(1);
+        let_on(i > 0);
+        fake.curve = curve_waits;
+        ok(BEGIN(&fake_port, &sweep, .concurrent = 1, .name = "added", .trials = i < 2 ? 2 : 6,
+                 .server = TROUPE_SERVER_AUTO, .open = TROUPE_OPEN_RESUME_OR_NEW));
+        if (i == 0)
+            ok(troupe_sweep_add(sweep, 2));
+        let_on(true);
+        ok(troupe_sweep_wait(sweep, 20000));
+        assert_int_equal(troupe_sweep_count(sweep), i < 2 ? 4 : 6);
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+}
+
+// ---- what lasts
+
+static trp_tune_record *record; // With the lock of fake.
+static int lasted;
+
+// Of a power failure, which a train server's jobs outlive.
+static troupe_status submit_what_lasts(const troupe_trainer *trainer, const void *config,
+                                       const troupe_follower *given, troupe_job **job,
+                                       const troupe_train_options *how)
+{
+    pthread_mutex_lock(&fake.lock);
+    if (record != NULL && trp_tune_record_lasts(record) == trp_tune_record_added(record))
+        lasted++;
+    pthread_mutex_unlock(&fake.lock);
+    return fake_submit(trainer, config, given, job, how);
+}
+
+static bool has_submitted(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&fake.lock);
+    bool has = fake.submitted > 0;
+    pthread_mutex_unlock(&fake.lock);
+    return has;
+}
+
+static void test_the_record_lasts_before_a_job_does(void **state)
+{
+    (void)state;
+    static trp_sweep_port port;
+    port = fake_port;
+    port.submit = submit_what_lasts;
+    troupe_sweep *sweep;
+    fake_open(1);
+    let_on(false);
+    record = NULL;
+    lasted = 0;
+    fake.curve = curve_waits;
+    ok(BEGIN(&port, &sweep, .concurrent = 1, .name = "lasts", .trials = 3,
+             .server = TROUPE_SERVER_AUTO));
+    assert_true(support_wait_until(has_submitted, NULL, SUPPORT_SOON_MS));
+    pthread_mutex_lock(&sweep->lock);
+    pthread_mutex_lock(&fake.lock);
+    record = sweep->control->record;
+    pthread_mutex_unlock(&fake.lock);
+    pthread_mutex_unlock(&sweep->lock);
+    let_on(true);
+    ok(troupe_sweep_wait(sweep, 20000));
+    assert_int_equal(lasted, 2);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -391,6 +671,14 @@ int main(void)
         cmocka_unit_test(test_a_gate_that_is_asked_late_pauses_and_resizes),
         cmocka_unit_test(test_a_trial_that_was_over_is_so_after_a_kill),
         cmocka_unit_test(test_what_a_gate_answered_is_done_after_a_kill),
+        cmocka_unit_test(test_a_clone_has_the_ranks_of_its_point),
+        cmocka_unit_test(test_ranks_are_known_after_a_kill),
+        cmocka_unit_test(test_seconds_of_a_second_run_are_counted_once),
+        cmocka_unit_test(test_a_result_that_was_shown_lasts_as_long_as_the_sweep),
+        cmocka_unit_test(test_a_trial_that_is_stopped_by_hand_is_stopped),
+        cmocka_unit_test(test_what_is_added_comes_besides),
+        cmocka_unit_test(test_what_was_added_is_there_after_a_kill),
+        cmocka_unit_test(test_the_record_lasts_before_a_job_does),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
 }

@@ -11,9 +11,12 @@ static const char first[] =
 
 static char folder[] = "/runs/fit";
 
+static trp_sweep_port port;
+
 static troupe_sweep sweep_of(const troupe_trainer *trainer)
 {
-    return (troupe_sweep){.trainer = trainer,
+    return (troupe_sweep){.port = &port,
+                          .trainer = trainer,
                           .how = {.seed = 7},
                           .objectives = {{"loss", TROUPE_MINIMIZE}},
                           .objective_count = 1,
@@ -53,6 +56,37 @@ static void test_only_the_same_sweep_goes_on(void **state)
     assert_non_null(strstr(troupe_last_error()->text, "ended with its program"));
     assert_int_equal(trp_replay_check("[]\n", 3, &sweep), TROUPE_CORRUPT);
     assert_int_equal(trp_replay_check("{\"event\"", 8, &sweep), TROUPE_CORRUPT);
+}
+
+static void test_only_the_same_code_goes_on(void **state)
+{
+    (void)state;
+    static const char line[] =
+        "{\"event\": \"sweep\", \"trainer\": \"fit\", \"metric\": \"loss\", \"goal\": "
+        "\"minimize\", \"trials\": 2, \"seed\": 7, \"scheduler\": \"all\", \"model\": "
+        "\"digits@3\", \"settings\": {\"a\": 1, \"b\": [2]}, \"id\": \"0123\", \"command\": "
+        "[\"train\", \"{rate}\"]}\n";
+    static const struct {
+        const char *model, *settings, *noted, *other;
+    } cases[] = {
+        {"digits@3", "{\"b\": [2],\n\"a\": 1}", ", \"command\": [\"train\", \"{rate}\"]", NULL},
+        {NULL, NULL, NULL, NULL},
+        {"digits@4", "{\"a\": 1, \"b\": [2]}", NULL, "it differs in model"},
+        {"digits@3", "{\"a\": 1, \"b\": [3]}", NULL, "it differs in settings"},
+        {NULL, NULL, ", \"command\": [\"learn\", \"{rate}\"]", "it differs in command"},
+    };
+    const troupe_trainer trainer = {.name = "fit"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        troupe_sweep sweep = sweep_of(&trainer);
+        port = (trp_sweep_port){.model = cases[i].model, .settings = cases[i].settings};
+        sweep.noted = cases[i].noted;
+        troupe_status status = trp_replay_check(line, strlen(line), &sweep);
+        assert_int_equal(status, cases[i].other == NULL ? TROUPE_OK : TROUPE_EXISTS);
+        if (cases[i].other != NULL)
+            assert_non_null(strstr(troupe_last_error()->text, cases[i].other));
+        assert_int_equal(trp_replay_check(first, strlen(first), &sweep), TROUPE_OK);
+    }
+    port = (trp_sweep_port){0};
 }
 
 // What a line says; `number`: of the trial, where it is one of the study's.
@@ -124,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_the_same_sweep_goes_on),
+        cmocka_unit_test(test_only_the_same_code_goes_on),
         cmocka_unit_test(test_lines_say_what_was_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
