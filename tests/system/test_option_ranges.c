@@ -101,7 +101,7 @@ static const struct {
     {".stop_timeout_ms", WORKS, {.stop_timeout_ms = INT_MAX}},
     {".stop_timeout_ms", REFUSED, {.stop_timeout_ms = -1}},
     {".worker_output", REFUSED, {.worker_output = (troupe_output)-1}},
-    {".worker_output", REFUSED, {.worker_output = (troupe_output)3}},
+    {".worker_output", REFUSED, {.worker_output = (troupe_output)4}},
     {".gpus", WORKS, {.gpus = TROUPE_NONE}},
     {".gpus", WORKS, {.gpus = 64}},
     {".gpus", REFUSED, {.gpus = 65}},
