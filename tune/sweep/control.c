@@ -346,15 +346,40 @@ static bool was_to_end(const trp_control *control, const trp_trial *trial, troup
             trial->decision == TROUPE_ACT_CLONE);
 }
 
+static void drop_first_pent(trp_trial *trial)
+{
+    trp_pent *first = trial->pent;
+    trial->pent = first->next;
+    if (trial->pent == NULL)
+        trial->last = &trial->pent;
+    trp_free(first->event);
+    trp_free(first);
+}
+
 static void drop_pent(trp_trial *trial)
 {
-    while (trial->pent != NULL) {
-        trp_pent *first = trial->pent;
-        trial->pent = first->next;
-        trp_free(first->event);
-        trp_free(first);
+    while (trial->pent != NULL)
+        drop_first_pent(trial);
+}
+
+// What a trial has reported on its way to a pause that it did not come to counts and is put down,
+// and no more.
+static troupe_status count_pent(trp_control *control, trp_trial *trial)
+{
+    double values[TRP_OBJECTIVES_MAX], elapsed_s = trial->view.elapsed_s;
+    troupe_status status = TROUPE_OK;
+    for (bool usable; trial->pent != NULL && status == TROUPE_OK; drop_first_pent(trial)) {
+        troupe_report_event report = trial->pent->event->report;
+        report.number += trial->base;
+        report.elapsed_s += trial->base_s;
+        if (report.number <= trial->taken)
+            continue;
+        trial->taken = report.number;
+        status = trp_control_remember(control, trial, &report, values, &usable);
+        trp_journal_reported(control->record, trial, &report);
     }
-    trial->last = &trial->pent;
+    trial->view.elapsed_s = elapsed_s; // The run's, up to its end.
+    return status;
 }
 
 // The run that follows begins with the checkpoint that the clone was given, which is the trial's
@@ -420,8 +445,8 @@ static troupe_status follow_up(trp_control *control, trp_trial *trial, troupe_st
     }
     if (is_tried_again(control, trial, status))
         return try_again(control, trial, error);
+    TROUPE_TRY(count_pent(control, trial));
     trp_trial_ended(trial, status, error, stopped);
-    drop_pent(trial);
     return trp_control_put_end(control, trial);
 }
 
@@ -575,18 +600,13 @@ static troupe_status take_pent(trp_control *control, trp_trial *trial)
 {
     while (trial->pent != NULL && trial->decision == TROUPE_ACT_GO_ON &&
            !trp_trial_is_stopping(trial)) {
-        trp_pent *first = trial->pent;
-        troupe_report_event report = first->event->report;
+        troupe_report_event report = trial->pent->event->report;
         troupe_act act = TROUPE_ACT_GO_ON;
-        trial->pent = first->next;
-        if (trial->pent == NULL)
-            trial->last = &trial->pent;
         report.number += trial->base;
         report.elapsed_s += trial->base_s;
         troupe_status status =
             report.number > trial->taken ? take_new(control, trial, &report, &act) : TROUPE_OK;
-        trp_free(first->event);
-        trp_free(first);
+        drop_first_pent(trial);
         TROUPE_TRY(status);
         if (trial->decision == TROUPE_ACT_RESIZE)
             trp_control_tell(control, trial);

@@ -5,9 +5,30 @@
 #include <tune/sweep/control.h>
 #include <unistd.h>
 
-static double slow(const fake_settings *config, int report)
+// At that report the first job of that trial waits until it has been told to pause or to stop, so
+// that nothing depends on how fast the controller is.
+static int waiting_trial, waiting_report;
+
+static void wait_at(int trial, int report)
 {
-    usleep(4000);
+    pthread_mutex_lock(&fake.lock);
+    waiting_trial = trial;
+    waiting_report = report;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static double told(const fake_settings *config, int report)
+{
+    bool waits = true;
+    for (int i = 0; i < SUPPORT_SOON_MS && waits; i++) {
+        pthread_mutex_lock(&fake.lock);
+        const struct troupe_job *job = fake.jobs[waiting_trial];
+        waits = report == waiting_report && job != NULL && config == &job->config && !job->stop &&
+                fake.seen[waiting_trial].pauses == 0;
+        pthread_mutex_unlock(&fake.lock);
+        if (waits)
+            usleep(1000);
+    }
     return fake_quadratic(config, report);
 }
 
@@ -31,7 +52,7 @@ static double curve_ends_paused(const fake_settings *config, int report)
             fake_finish(paused, TROUPE_FAILED, "its runner was killed");
     }
     pthread_mutex_unlock(&fake.lock);
-    return slow(config, report);
+    return told(config, report);
 }
 
 static void test_a_paused_trial_whose_job_is_lost_is_tried_again_when_it_goes_on(void **state)
@@ -44,6 +65,7 @@ static void test_a_paused_trial_whose_job_is_lost_is_tried_again_when_it_goes_on
         fake_open(1);
         by_hand = has_come = false;
         fake.curve = curve_ends_paused;
+        wait_at(0, 4);
         if (retries == 0)
             ok(SWEEP(&sweep, .trials = 2, .concurrent = 1, .scheduler = follow(steps, 1, NULL, 0)));
         else
@@ -88,8 +110,8 @@ static void test_a_paused_trial_goes_on_without_its_job(void **state)
         fake_open(1);
         has_come = false;
         by_hand = true;
-        fake.overrun = 1;
         fake.curve = curve_ends_paused;
+        wait_at(0, 4);
         ok(SWEEP(&sweep, .trials = 2, .concurrent = 1, .scheduler = FOLLOW(steps, goings)));
         assert_true(has_come);
         assert_int_equal(troupe_sweep_trial(sweep, 0)->state, cases[i].state);
@@ -101,6 +123,29 @@ static void test_a_paused_trial_goes_on_without_its_job(void **state)
         troupe_sweep_free(&sweep);
         fake_shut();
     }
+}
+
+// It comes to its end before it comes to the pause: what it has reported counts.
+static void test_a_trial_that_ends_on_its_way_to_a_pause_has_its_reports(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_PAUSE}};
+    troupe_sweep *sweep;
+    fake_open(1);
+    fake.overrun = 9;
+    fake.lockstep = true;
+    ok(SWEEP(&sweep, .trials = 1, .scheduler = follow(steps, 1, NULL, 0)));
+    const troupe_trial *trial = troupe_sweep_trial(sweep, 0);
+    assert_int_equal(trial->state, TROUPE_TRIAL_TERMINATED);
+    assert_int_equal(trial->reports, 9);
+    assert_true(trial->best_metric == fake_quadratic(trial->config, 9));
+    char *path = support_path(sweep->folder, "trials.jsonl"), *text = support_read_file(path);
+    assert_non_null(strstr(text, "\"reported\""));
+    assert_non_null(strstr(text, "\"epoch\": 9"));
+    free(text);
+    free(path);
+    troupe_sweep_free(&sweep);
+    fake_shut();
 }
 
 static void failing_stop(troupe_job *job)
@@ -135,7 +180,8 @@ static void test_a_sweep_ends_whose_last_paused_job_fails(void **state)
     trp_sweep_port port = fake_port;
     port.stop = failing_stop;
     fake_open(1);
-    fake.curve = slow;
+    fake.curve = told;
+    wait_at(0, 3);
     ok(BEGIN(&port, &sweep, .concurrent = 1, .retries = 1, .scheduler = follow(steps, 1, NULL, 0)));
     ok(troupe_sweep_wait(sweep, 10000));
     assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_PAUSED);
@@ -157,7 +203,6 @@ static void test_a_trial_that_fails_as_it_stops_has_ended_as_decided(void **stat
         troupe_sweep *sweep;
         fake_open(1);
         fake.overrun = 1;
-        fake.curve = slow;
         ok(trp_sweep_run(&fake_port, &fit, rows, 3, &sweep,
                          &(troupe_tune_options){
                              .size = sizeof(troupe_tune_options),
@@ -182,7 +227,7 @@ static double curve_fails_second(const fake_settings *config, int report)
     if (report == 6 && fake.jobs[1] != NULL && config == &fake.jobs[1]->config)
         fake.jobs[1]->config.fail_at = 6;
     pthread_mutex_unlock(&fake.lock);
-    return slow(config, report);
+    return fake_quadratic(config, report);
 }
 
 static void test_a_trial_that_fails_as_it_is_to_clone_clones(void **state)
@@ -337,7 +382,8 @@ static void live_twice(const char *line, troupe_act act, const going_on *goings,
     port.find = find_as;
     port.has_gates = gated;
     fake_open(2);
-    fake.curve = slow;
+    fake.curve = told;
+    wait_at(0, act == TROUPE_ACT_PAUSE && found == RUNNING ? 4 : 0);
     run_life(&port, sweep, act, goings);
     free(folder);
     free(path);
@@ -396,7 +442,8 @@ static void test_a_clone_has_the_ranks_of_its_point(void **state)
             {.trial = 1, .report = 5, .act = TROUPE_ACT_CLONE, .source = 0, .rate = place}};
         troupe_sweep *sweep;
         fake_open(2);
-        fake.curve = slow;
+        fake.curve = told;
+        wait_at(1, 6);
         ok(trp_sweep_run(&fake_port, &fit, rows, 3, &sweep,
                          &(troupe_tune_options){
                              .size = sizeof(troupe_tune_options),
@@ -438,18 +485,37 @@ static void test_ranks_are_known_after_a_kill(void **state)
 static troupe_sweep *looked_at;
 static double elapsed_s, elapsed_before_s;
 static const troupe_result *shown;
+static bool shown_beside; // As another run had begun.
+
+// Of a thread of the fake's.
+static troupe_sweep *the_sweep(void)
+{
+    troupe_sweep *sweep = NULL;
+    while (sweep == NULL) {
+        pthread_mutex_lock(&fake.lock);
+        sweep = looked_at;
+        pthread_mutex_unlock(&fake.lock);
+        usleep(1000);
+    }
+    return sweep;
+}
+
+static void look_at(troupe_sweep *sweep)
+{
+    pthread_mutex_lock(&fake.lock);
+    looked_at = sweep;
+    pthread_mutex_unlock(&fake.lock);
+}
 
 // Looks at the trial of the third job as it has made some reports.
 static double curve_looks(const fake_settings *config, int report)
 {
-    usleep(20000);
+    (void)told(config, report);
     pthread_mutex_lock(&fake.lock);
     const struct troupe_job *job = fake.jobs[2];
     pthread_mutex_unlock(&fake.lock);
     if (job != NULL && config == &job->config && report == 5) {
-        const troupe_trial *trial = troupe_sweep_trial(looked_at, (size_t)job->trial);
-        elapsed_s = trial->elapsed_s;
-        shown = trial->result;
+        elapsed_s = troupe_sweep_trial(the_sweep(), (size_t)job->trial)->elapsed_s;
     }
     return fake_quadratic(config, report);
 }
@@ -461,10 +527,14 @@ static void test_seconds_of_a_second_run_are_counted_once(void **state)
         {.trial = 1, .report = 5, .act = TROUPE_ACT_CLONE, .source = 0, .rate = 0.25}};
     fake_open(1);
     fake.curve = curve_looks;
-    ok(BEGIN(&fake_port, &looked_at, .concurrent = 1, .scheduler = follow(steps, 1, NULL, 0)));
-    ok(troupe_sweep_wait(looked_at, -1));
-    assert_true(elapsed_s >= 3 && elapsed_s <= 5.5); // Two to three, and up to two.
-    troupe_sweep_free(&looked_at);
+    troupe_sweep *sweep;
+    looked_at = NULL;
+    wait_at(1, 6);
+    ok(BEGIN(&fake_port, &sweep, .concurrent = 1, .scheduler = follow(steps, 1, NULL, 0)));
+    look_at(sweep);
+    ok(troupe_sweep_wait(sweep, -1));
+    assert_true(elapsed_s >= 3 && elapsed_s <= 5); // Three, and up to two.
+    troupe_sweep_free(&sweep);
     fake_shut();
 }
 
@@ -476,13 +546,13 @@ static double curve_takes_result(const fake_settings *config, int report)
     bool is_second = fake.jobs[1] != NULL && config == &fake.jobs[1]->config;
     bool is_third = fake.jobs[2] != NULL && config == &fake.jobs[2]->config;
     pthread_mutex_unlock(&fake.lock);
-    if (is_second && report == 9) {
-        usleep(50000); // It has ended.
-        shown = troupe_sweep_trial(looked_at, 0)->result;
-        elapsed_before_s = troupe_sweep_trial(looked_at, 0)->elapsed_s;
+    for (int i = 0; is_second && report == 9 && shown == NULL && i < SUPPORT_SOON_MS; i++) {
+        usleep(1000);
+        shown = troupe_sweep_trial(the_sweep(), 0)->result;
+        elapsed_before_s = troupe_sweep_trial(the_sweep(), 0)->elapsed_s;
     }
-    if (is_third)
-        assert_null(troupe_sweep_trial(looked_at, 0)->result);
+    if (is_third && troupe_sweep_trial(the_sweep(), 0)->result != NULL)
+        shown_beside = true;
     return value;
 }
 
@@ -495,12 +565,19 @@ static void test_a_result_that_was_shown_lasts_as_long_as_the_sweep(void **state
     by_hand = true;
     has_come = false;
     fake.curve = curve_takes_result;
-    ok(BEGIN(&fake_port, &looked_at, .concurrent = 1, .scheduler = FOLLOW(steps, goings)));
-    ok(troupe_sweep_wait(looked_at, -1));
+    troupe_sweep *sweep;
+    looked_at = NULL;
+    shown = NULL;
+    shown_beside = false;
+    wait_at(0, 4);
+    ok(BEGIN(&fake_port, &sweep, .concurrent = 1, .scheduler = FOLLOW(steps, goings)));
+    look_at(sweep);
+    ok(troupe_sweep_wait(sweep, -1));
     assert_non_null(shown);
+    assert_false(shown_beside);
     assert_true(shown->elapsed_s == elapsed_before_s); // It is there still.
-    assert_ptr_not_equal(troupe_sweep_trial(looked_at, 0)->result, shown);
-    troupe_sweep_free(&looked_at);
+    assert_ptr_not_equal(troupe_sweep_trial(sweep, 0)->result, shown);
+    troupe_sweep_free(&sweep);
     fake_shut();
 }
 
@@ -511,7 +588,7 @@ static double curve_is_stopped(const fake_settings *config, int report)
     if (report == 4 && fake.jobs[0] != NULL && config == &fake.jobs[0]->config)
         fake.jobs[0]->stop = true;
     pthread_mutex_unlock(&fake.lock);
-    return slow(config, report);
+    return fake_quadratic(config, report);
 }
 
 static void test_a_trial_that_is_stopped_by_hand_is_stopped(void **state)
@@ -665,6 +742,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_paused_trial_whose_job_is_lost_is_tried_again_when_it_goes_on),
         cmocka_unit_test(test_a_paused_trial_goes_on_without_its_job),
+        cmocka_unit_test(test_a_trial_that_ends_on_its_way_to_a_pause_has_its_reports),
         cmocka_unit_test(test_a_sweep_ends_whose_last_paused_job_fails),
         cmocka_unit_test(test_a_trial_that_fails_as_it_stops_has_ended_as_decided),
         cmocka_unit_test(test_a_trial_that_fails_as_it_is_to_clone_clones),
