@@ -11,7 +11,8 @@ tensor="tensor-57d7961"
 train="train-97c2f28"
 transformer="transformer-97c2f28"
 server="server-cbb5d8e"
-jobs="server-9843b718"
+jobs="server-380ba8da"
+repository="server-9843b718"
 
 # What is said of each row: file, name, words. A line that begins with "#" is a heading.
 page_rows() {
@@ -136,13 +137,20 @@ $jobs server.first_report.warm The same by a warm runner
 $jobs server.jobs.cold Jobs that do nothing, a process each
 $jobs server.jobs.warm The same by warm runners
 $jobs server.follow From a report to a follower in another process
+# The same with its files in memory
+$jobs server.submit.memory A submission, until it is acknowledged
+$jobs server.submit.rate.memory Submissions, of 8 clients
+$jobs server.first_report.cold.memory From a submission to the first report, a process a job
+$jobs server.first_report.warm.memory The same by a warm runner
+$jobs server.jobs.cold.memory Jobs that do nothing, a process each
+$jobs server.jobs.warm.memory The same by warm runners
 # The repository of models (ours syncs and verifies checksums, the peer does neither)
-$jobs repository.push.1000000 A push of 1 MB
-$jobs repository.push.10000000 A push of 10 MB
-$jobs repository.push.100000000 A push of 100 MB
-$jobs repository.open.1000000 A version of 1 MB, opened
-$jobs repository.open.10000000 A version of 10 MB, opened
-$jobs repository.open.100000000 A version of 100 MB, opened
+$repository repository.push.1000000 A push of 1 MB
+$repository repository.push.10000000 A push of 10 MB
+$repository repository.push.100000000 A push of 100 MB
+$repository repository.open.1000000 A version of 1 MB, opened
+$repository repository.open.10000000 A version of 10 MB, opened
+$repository repository.open.100000000 A version of 100 MB, opened
 EOF
 }
 
