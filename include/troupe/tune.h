@@ -136,8 +136,8 @@ typedef struct troupe_sweep troupe_sweep;
 // TROUPE_INVALID names the option or the row of the space that is wrong; if the first trial cannot
 // be submitted because of its options, the status and error text of troupe_submit are returned.
 // *sweep is set in the first two cases, for the caller to free, and NULL otherwise. A trial whose
-// report lacks the metric is an ERROR. The sweep's folder gets trials.jsonl, one line for each
-// event, and each trial's folder its params.json.
+// report lacks the metric is an ERROR, and one that ends without a report. The sweep's folder gets
+// trials.jsonl, one line for each event, and each trial's folder its params.json.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_tune_as(const troupe_trainer *trainer,
                                                                  const troupe_param *space,
                                                                  size_t count, troupe_sweep **sweep,

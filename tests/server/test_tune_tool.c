@@ -91,7 +91,7 @@ static void test_what_is_wrong_is_said(void **state)
     expect(1, "$T tune sweep.json -- no-such-program", "there is no program 'no-such-program'");
     expect(1, "$T tune sweep.json -- echo {z}", "has {z}, which the space has not");
     expect(1, "echo '{' >bad.json; $T tune bad.json -- true", "troupe tune: ");
-    expect(1, "$T tune --name silent sweep.json -- true", "no trial has reported the metric");
+    expect(1, "$T tune --name silent sweep.json -- true", "it has ended without a report");
     expect(1, "$T tune --name fails sweep.json -- sh -c 'echo why >&2; exit 7'", "why");
 }
 

@@ -36,9 +36,6 @@ typedef enum trp_next_kind {
 typedef struct trp_next {
     trp_next_kind kind;
     int number;
-    // Of TRP_NEXT_AGAIN: how it goes on: as it was, as a clone, or with other ranks. verdict.x is
-    // the study's room.
-    troupe_verdict verdict;
 } trp_next;
 
 // There is room for a trial: which. `fresh`: it may be a new one; false: no new one comes any more

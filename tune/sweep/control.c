@@ -419,6 +419,16 @@ static troupe_status try_again(trp_control *control, trp_trial *trial, const cha
     return TROUPE_OK;
 }
 
+// One that says nothing of the metric is no result that a searcher may learn from.
+static void expect_a_report(const trp_control *control, trp_trial *trial)
+{
+    char sentence[256];
+    snprintf(sentence, sizeof sentence,
+             "it has ended without a report: expected one with the sweep's metric %s",
+             trp_sweep_metric(control->sweep));
+    trp_trial_broken(trial, sentence);
+}
+
 // What follows from the end of a run.
 static troupe_status follow_up(trp_control *control, trp_trial *trial, troupe_status status,
                                const char *error, bool stopped)
@@ -446,6 +456,8 @@ static troupe_status follow_up(trp_control *control, trp_trial *trial, troupe_st
     if (is_tried_again(control, trial, status))
         return try_again(control, trial, error);
     TROUPE_TRY(count_pent(control, trial));
+    if (status == TROUPE_OK && !stopped && !trial->broken && trial->view.reports == 0)
+        expect_a_report(control, trial);
     trp_trial_ended(trial, status, error, stopped);
     return trp_control_put_end(control, trial);
 }

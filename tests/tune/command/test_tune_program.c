@@ -108,9 +108,9 @@ static void test_programs_that_are_no_use(void **state)
         {"echo oops >&2; exit 3", "oops"},
         {"kill -9 $$", ""},
         {"printf '\\377\\000{\\200\\n\\001}'; head -c 70000 /dev/zero; echo; echo '{\"loss\"'", ""},
-        {"exit 0", ""},
+        {"exit 0", "it has ended without a report"},
         {"echo '{\"other\": 1}'", "lacks the sweep's metric loss"},
-        {"echo '{\"loss\": \"low\"}'", ""},
+        {"echo '{\"loss\": \"low\"}'", "it has ended without a report"},
     };
     static const char file[] = "{\"space\": {\"x\": {\"uniform\": [0, 1]}}, \"metric\": \"loss\", "
                                "\"goal\": \"min\", \"trials\": 1}";
@@ -126,7 +126,8 @@ static void test_programs_that_are_no_use(void **state)
         assert_null(troupe_sweep_best(sweep));
         if (strstr(trial->error, rows[i].wanted) == NULL)
             fail_msg("%s: %s", rows[i].script, trial->error);
-        assert_true(status == TROUPE_OK || status == TROUPE_FAILED);
+        assert_int_equal(trial->state, TROUPE_TRIAL_ERROR);
+        assert_int_equal(status, TROUPE_FAILED); // All have.
         troupe_sweep_free(&sweep);
     }
 }
