@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <train/server_link.h>
 #include <train/state_folder.h>
 #include <troupe.h>
@@ -51,6 +52,23 @@ static inline void kill_server(void)
     assert_true(pid > 0);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_true(support_wait_until(is_gone, &pid, SUPPORT_SOON_MS));
+}
+
+// The test's folder: made by its first process, which says in `variable` where it is; the caller's
+// to keep until the program ends.
+static inline char *real_server_folder(const char *variable)
+{
+    char *top = getenv(variable);
+    if (top != NULL)
+        return top;
+    top = support_directory_make();
+    char *state = support_path(top, "state");
+    setenv(variable, top, 1);
+    setenv("TROUPE_STATE", state, 1);
+    setenv("TROUPE_COMMAND", support_setting("TROUPE_TOOL"), 1);
+    unsetenv("TROUPE_SERVER");
+    free(state);
+    return top;
 }
 
 #endif

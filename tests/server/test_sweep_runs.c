@@ -212,16 +212,7 @@ static int begin(void **unused)
 
 int main(int argc, char **argv)
 {
-    top = getenv("TEST_SWEEP_TOP");
-    if (top == NULL) {
-        top = support_directory_make();
-        char *folder = support_path(top, "state");
-        setenv("TEST_SWEEP_TOP", top, 1);
-        setenv("TROUPE_STATE", folder, 1);
-        setenv("TROUPE_COMMAND", support_setting("TROUPE_TOOL"), 1);
-        unsetenv("TROUPE_SERVER");
-        free(folder);
-    }
+    top = real_server_folder("TEST_SWEEP_TOP");
     storage = support_path(top, "runs");
     troupe_must(troupe_start(argc, argv, .cpus = 4)); // Does not return in a job.
     if (argc == 2)

@@ -481,16 +481,7 @@ static int end(void **state)
 
 int main(int argc, char **argv)
 {
-    top = getenv("TEST_WARM_TOP");
-    if (top == NULL) {
-        top = support_directory_make();
-        char *folder = support_path(top, "state");
-        setenv("TEST_WARM_TOP", top, 1);
-        setenv("TROUPE_STATE", folder, 1);
-        setenv("TROUPE_COMMAND", support_setting("TROUPE_TOOL"), 1);
-        unsetenv("TROUPE_SERVER");
-        free(folder);
-    }
+    top = real_server_folder("TEST_WARM_TOP");
     storage = support_path(top, "runs");
     witness = support_path(top, "witness");
     mark = support_path(top, "mark");

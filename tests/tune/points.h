@@ -83,4 +83,21 @@ static inline bool points_same(const double *a, const double *b, size_t count)
     return true;
 }
 
+static inline void points_suggested(troupe_searcher *searcher, int number, double *x)
+{
+    assert_int_equal(searcher->suggest(searcher, number, x), TROUPE_OK);
+}
+
+// One trial from its suggestion to its end, with the score that `score_of` has for its point.
+static inline double points_trial(troupe_searcher *searcher, const troupe_problem *problem,
+                                  int number, double *x,
+                                  double (*score_of)(const troupe_problem *, const double *))
+{
+    points_suggested(searcher, number, x);
+    points_given(searcher, number, x);
+    double score = score_of(problem, x);
+    points_observe(searcher, number, x, score);
+    return score;
+}
+
 #endif

@@ -36,21 +36,6 @@ static double score_of(const troupe_problem *problem, const double *x)
     return sum;
 }
 
-static void suggested(troupe_searcher *searcher, int number, double *x)
-{
-    assert_int_equal(searcher->suggest(searcher, number, x), TROUPE_OK);
-}
-
-// One trial from its suggestion to its end.
-static double trial(troupe_searcher *searcher, const troupe_problem *problem, int number, double *x)
-{
-    suggested(searcher, number, x);
-    points_given(searcher, number, x);
-    double score = score_of(problem, x);
-    points_observe(searcher, number, x, score);
-    return score;
-}
-
 static void test_suggestions_are_points_of_the_space(void **state)
 {
     (void)state;
@@ -60,7 +45,7 @@ static void test_suggestions_are_points_of_the_space(void **state)
         double x[DIMS_MAX];
         int seen[3] = {0};
         for (int i = 0; i < TRIALS; i++) {
-            trial(searcher, problems[k], i, x);
+            points_trial(searcher, problems[k], i, x, score_of);
             points_assert_valid(problems[k], x);
             if (k == 1)
                 seen[(int)x[0]]++;
@@ -78,11 +63,11 @@ static void test_a_suggestion_changes_nothing(void **state)
     double x[DIMS_MAX], y[DIMS_MAX];
     for (int i = 0; i < TRIALS; i++) {
         for (int k = 5; k >= 0; k--)
-            suggested(asked, i + k, x);
-        suggested(plainly, i, y);
+            points_suggested(asked, i + k, x);
+        points_suggested(plainly, i, y);
         assert_true(points_same(x, y, mixed.dim_count));
-        trial(asked, &mixed, i, x);
-        trial(plainly, &mixed, i, y);
+        points_trial(asked, &mixed, i, x, score_of);
+        points_trial(plainly, &mixed, i, y, score_of);
     }
     troupe_searcher_free(&asked);
     troupe_searcher_free(&plainly);
@@ -114,14 +99,14 @@ static void test_a_replay_goes_on_alike(void **state)
         } else {
             at = number;
         }
-        suggested(first, number, run.x[at]);
+        points_suggested(first, number, run.x[at]);
         run.numbers[at] = number;
         points_given(first, number, run.x[at]);
         points_given(again, number, run.x[at]); // The replay is asked nothing.
     }
     for (int number = TRIALS; number < TRIALS + 10; number++) {
-        suggested(first, number, run.x[0]);
-        suggested(again, number, x);
+        points_suggested(first, number, run.x[0]);
+        points_suggested(again, number, x);
         assert_true(points_same(run.x[0], x, mixed.dim_count));
     }
     troupe_searcher_free(&first);
@@ -135,9 +120,9 @@ static void test_any_increasing_function_of_the_scores_gives_the_same_path(void 
     troupe_searcher *raw = begun(&plain), *changed = begun(&plain);
     double x[DIMS_MAX], y[DIMS_MAX];
     for (int i = 0; i < TRIALS; i++) {
-        suggested(changed, i, y);
+        points_suggested(changed, i, y);
         points_given(changed, i, y);
-        double score = trial(raw, &plain, i, x);
+        double score = points_trial(raw, &plain, i, x, score_of);
         assert_true(points_same(x, y, plain.dim_count));
         points_observe(changed, i, y, -1e6 * exp(-score) + 7);
     }
@@ -149,7 +134,7 @@ static double best_of(troupe_searcher *searcher, const troupe_problem *problem, 
 {
     double best = INFINITY, x[DIMS_MAX];
     for (int i = 0; i < trials; i++)
-        best = fmin(best, trial(searcher, problem, i, x));
+        best = fmin(best, points_trial(searcher, problem, i, x, score_of));
     troupe_searcher_free(&searcher);
     return best;
 }
@@ -178,7 +163,7 @@ static void test_the_margin_leaves_wrong_whole_numbers_again(void **state)
         troupe_searcher *searcher = begun(&problem);
         double x[3], best = INFINITY;
         for (int i = 0; i < 800; i++) {
-            suggested(searcher, i, x);
+            points_suggested(searcher, i, x);
             points_given(searcher, i, x);
             double score = 1000 * (x[0] * x[0] + x[1] * x[1]) + fabs(x[2] - 17) * 1e-3;
             points_observe(searcher, i, x, score);
@@ -207,7 +192,7 @@ static double mean_after(const troupe_observation *ends)
         assert_int_equal(searcher->observe(searcher, &seen), TROUPE_OK);
     }
     for (int i = 0; i < 2000; i++) {
-        suggested(searcher, 100 + i, &x);
+        points_suggested(searcher, 100 + i, &x);
         sum += x / 2000;
     }
     troupe_searcher_free(&searcher);
@@ -257,7 +242,7 @@ static void test_trials_that_run_do_not_hold_it_up(void **state)
     int numbers[8], next = 0;
     for (; next < 8; next++) {
         numbers[next] = next;
-        suggested(searcher, next, x[next]);
+        points_suggested(searcher, next, x[next]);
         points_given(searcher, next, x[next]);
         for (int k = 0; k < next; k++) // No two are alike.
             assert_false(points_same(x[k], x[next], plain.dim_count));
@@ -267,7 +252,7 @@ static void test_trials_that_run_do_not_hold_it_up(void **state)
         double score = score_of(&plain, x[at]);
         best = fmin(best, score);
         points_observe(searcher, numbers[at], x[at], score);
-        suggested(searcher, next, x[at]);
+        points_suggested(searcher, next, x[at]);
         points_given(searcher, next, x[at]);
         numbers[at] = next;
     }
@@ -288,7 +273,7 @@ static void test_points_of_others_count(void **state)
     points_given(warm, -3, bad);
     points_observe(warm, -3, bad, (double)NAN);
     for (int i = 0; i < 100; i++) {
-        suggested(warm, i, x);
+        points_suggested(warm, i, x);
         near += (trp_dim_unit(&box[0], x[0]) - trp_dim_unit(&box[0], good[0])) / 100;
     }
     assert_float_equal(near, 0, 0.06);
@@ -296,8 +281,8 @@ static void test_points_of_others_count(void **state)
     points_observe(searcher, 0, good, 0);
     points_observe(searcher, 1, bad, 9); // Never given.
     for (int i = 2; i < 60; i++)
-        trial(searcher, &plain, i, x);
-    assert_true(trial(searcher, &plain, 60, x) < 1);
+        points_trial(searcher, &plain, i, x, score_of);
+    assert_true(points_trial(searcher, &plain, 60, x, score_of) < 1);
     troupe_searcher_free(&searcher);
     troupe_searcher_free(&warm);
 }
@@ -325,14 +310,14 @@ static void test_it_looks_for_points_that_may_be_tried(void **state)
     troupe_searcher *searcher = begun(&problem);
     double x[DIMS_MAX];
     for (int i = 0; i < 60; i++) {
-        trial(searcher, &problem, i, x);
+        points_trial(searcher, &problem, i, x, score_of);
         assert_true(x[0] > 2.5 && x[1] > 2.5);
     }
     assert_true(calls > 60);
     troupe_searcher_free(&searcher);
     problem.allowed = nowhere;
     searcher = begun(&problem);
-    suggested(searcher, 0, x); // The study has the last word.
+    points_suggested(searcher, 0, x); // The study has the last word.
     points_assert_valid(&problem, x);
     troupe_searcher_free(&searcher);
 }
@@ -362,7 +347,7 @@ static void test_it_starts_again_where_it_has_converged(void **state)
                              &problem);
             double x[2], best = INFINITY;
             for (int i = 0; i < 3000; i++) {
-                suggested(searcher, i, x);
+                points_suggested(searcher, i, x);
                 points_given(searcher, i, x);
                 double score = two_basins(x);
                 points_observe(searcher, i, x, score);

@@ -33,27 +33,13 @@ static double score_of(const troupe_problem *problem, const double *x)
     return sum;
 }
 
-static void suggested(troupe_searcher *searcher, int number, double *x)
-{
-    assert_int_equal(searcher->suggest(searcher, number, x), TROUPE_OK);
-}
-
-static double trial(troupe_searcher *searcher, const troupe_problem *problem, int number, double *x)
-{
-    suggested(searcher, number, x);
-    points_given(searcher, number, x);
-    double score = score_of(problem, x);
-    points_observe(searcher, number, x, score);
-    return score;
-}
-
 static void test_suggestions_are_points_of_the_space(void **state)
 {
     (void)state;
     troupe_searcher *searcher = begun(&mixed);
     double x[DIMS_MAX];
     for (int i = 0; i < 40; i++) {
-        trial(searcher, &mixed, i, x);
+        points_trial(searcher, &mixed, i, x, score_of);
         points_assert_valid(&mixed, x);
     }
     troupe_searcher_free(&searcher);
@@ -65,12 +51,12 @@ static void test_it_begins_with_the_sequence_of_sobol(void **state)
     troupe_searcher *searcher = begun(&plain), *sobol = points_begun(troupe_search_sobol(), &plain);
     double x[DIMS_MAX], y[DIMS_MAX];
     for (int i = 0; i < 10; i++) {
-        suggested(sobol, i, y);
-        trial(searcher, &plain, i, x);
+        points_suggested(sobol, i, y);
+        points_trial(searcher, &plain, i, x, score_of);
         assert_true(points_same(x, y, plain.dim_count));
     }
-    suggested(sobol, 10, y);
-    suggested(searcher, 10, x);
+    points_suggested(sobol, 10, y);
+    points_suggested(searcher, 10, x);
     assert_false(points_same(x, y, plain.dim_count));
     troupe_searcher_free(&searcher);
     troupe_searcher_free(&sobol);
@@ -92,15 +78,15 @@ static void test_a_replay_goes_on_alike(void **state)
             points_observe(again, numbers[at], x[at], score);
         }
         if (number % 5 == 0)
-            suggested(first, number + 1, y);
-        suggested(first, number, x[at]);
+            points_suggested(first, number + 1, y);
+        points_suggested(first, number, x[at]);
         numbers[at] = number;
         points_given(first, number, x[at]);
         points_given(again, number, x[at]);
     }
     for (int number = 24; number < 26; number++) {
-        suggested(first, number, x[0]);
-        suggested(again, number, y);
+        points_suggested(first, number, x[0]);
+        points_suggested(again, number, y);
         assert_true(points_same(x[0], y, mixed.dim_count));
     }
     troupe_searcher_free(&first);
@@ -124,10 +110,10 @@ static void test_points_that_run_are_spread(void **state)
     double x[DIMS_MAX], running[6][DIMS_MAX], nearest = INFINITY;
     int number = 0;
     for (; number < 10; number++)
-        trial(searcher, &plain, number, x);
-    suggested(searcher, number + 6, x); // Which knows nothing of them.
+        points_trial(searcher, &plain, number, x, score_of);
+    points_suggested(searcher, number + 6, x); // Which knows nothing of them.
     for (int i = 0; i < 6; i++) {
-        suggested(searcher, number + i, running[i]);
+        points_suggested(searcher, number + i, running[i]);
         points_given(searcher, number + i, running[i]);
         for (int k = 0; k < i; k++)
             nearest = fmin(nearest, distance(&plain, running[i], running[k]));
@@ -136,7 +122,7 @@ static void test_points_that_run_are_spread(void **state)
     assert_true(nearest > 0.01);
     for (int i = 5; i >= 0; i--) // They end in another order.
         points_observe(searcher, number + i, running[i], score_of(&plain, running[i]));
-    trial(searcher, &plain, number + 6, x);
+    points_trial(searcher, &plain, number + 6, x, score_of);
     troupe_searcher_free(&searcher);
 }
 
@@ -147,7 +133,7 @@ static int found(troupe_problem problem, double bound)
         troupe_searcher *searcher = begun(&problem);
         double x[DIMS_MAX], best = INFINITY;
         for (int i = 0; i < 36; i++)
-            best = fmin(best, trial(searcher, &problem, i, x));
+            best = fmin(best, points_trial(searcher, &problem, i, x, score_of));
         found += best < bound;
         troupe_searcher_free(&searcher);
     }
@@ -172,7 +158,7 @@ static void test_it_leaves_where_trials_fail(void **state)
         double x[DIMS_MAX], best = INFINITY;
         int failed = 0;
         for (int i = 0; i < 32; i++) {
-            suggested(searcher, i, x);
+            points_suggested(searcher, i, x);
             points_given(searcher, i, x);
             double score = x[0];
             bool bad = x[0] < 1;
@@ -198,16 +184,16 @@ static void test_nothing_but_failures(void **state)
     troupe_searcher *searcher = begun(&plain);
     double x[DIMS_MAX];
     for (int i = 0; i < 30; i++) {
-        suggested(searcher, i, x);
+        points_suggested(searcher, i, x);
         points_given(searcher, i, x);
         points_observe(searcher, i, x, (double)NAN);
     }
     for (int i = 30; i < 50; i++) { // And then all alike.
-        suggested(searcher, i, x);
+        points_suggested(searcher, i, x);
         points_given(searcher, i, x);
         points_observe(searcher, i, x, 5);
     }
-    suggested(searcher, 50, x);
+    points_suggested(searcher, 50, x);
     points_assert_valid(&plain, x);
     troupe_searcher_free(&searcher);
 }
@@ -218,12 +204,12 @@ static void test_trials_of_earlier_studies_count(void **state)
     troupe_searcher *searcher = begun(&plain), *earlier = begun(&plain);
     double x[DIMS_MAX], best = INFINITY;
     for (int i = 0; i < 30; i++) {
-        trial(earlier, &plain, i, x);
+        points_trial(earlier, &plain, i, x, score_of);
         points_given(searcher, -1 - i, x);
         points_observe(searcher, -1 - i, x, score_of(&plain, x));
     }
     for (int i = 0; i < 5; i++) // No trial need be spent on a startup.
-        best = fmin(best, trial(searcher, &plain, i, x));
+        best = fmin(best, points_trial(searcher, &plain, i, x, score_of));
     assert_true(best < 0.01);
     troupe_searcher_free(&searcher);
     troupe_searcher_free(&earlier);
@@ -238,7 +224,7 @@ static void test_a_space_that_is_exhausted(void **state)
     double x[2];
     int tried[12] = {0}, twice = 0;
     for (int i = 0; i < 25; i++) {
-        trial(searcher, &countable, i, x);
+        points_trial(searcher, &countable, i, x, score_of);
         points_assert_valid(&countable, x);
         twice += i >= 10 && tried[(int)(x[0] * 4 + x[1])] > 0 && i < 12;
         tried[(int)(x[0] * 4 + x[1])]++;
@@ -260,7 +246,7 @@ static void test_many_dimensions(void **state)
     troupe_searcher *searcher = begun(&problem);
     double x[MANY];
     for (int i = 0; i < 12; i++) {
-        trial(searcher, &problem, i, x);
+        points_trial(searcher, &problem, i, x, score_of);
         points_assert_valid(&problem, x);
     }
     troupe_searcher_free(&searcher);
@@ -315,7 +301,7 @@ static void test_memory_may_be_short(void **state)
         assert_true(got == TROUPE_OK || got == TROUPE_NO_MEMORY);
         failures += got != TROUPE_OK;
         if (told) {
-            suggested(searcher, 12, x);
+            points_suggested(searcher, 12, x);
             double z[DIMS_MAX] = {0, 0.1, 0.5};
             for (int i = 0; i < 12; i++) {
                 z[0] = i;
@@ -323,7 +309,7 @@ static void test_memory_may_be_short(void **state)
                 if (i != 11)
                     points_observe(other, i, z, i * (i - 5));
             }
-            suggested(other, 12, y);
+            points_suggested(other, 12, y);
             assert_true(points_same(x, y, plain.dim_count));
         }
         troupe_searcher_free(&searcher);
