@@ -54,7 +54,7 @@ typedef struct row {
         {"tune.suggest." sampler ".5.1000", "us", ratio, 0, SUGGEST, true},                        \
         {"tune.suggest." sampler ".20.100", "us", 0, 0, SUGGEST, true},                            \
     {                                                                                              \
-        "tune.suggest." sampler ".20.1000", "us", SUGGEST, 0, 0, true                              \
+        "tune.suggest." sampler ".20.1000", "us", 0, 0, SUGGEST, true                              \
     }
 
 static const row rows[] = {
