@@ -1,7 +1,7 @@
 # The C of docs/coming-from-ray.md, all its blocks in their order, is one program: it is compiled as a
 # user's would be, and must print what is in coming_from_ray.txt. So with each such page.
 file(MAKE_DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/docs)
-foreach(system ray ray-train erlang)
+foreach(system ray ray-train tune erlang)
   set(page ${PROJECT_SOURCE_DIR}/docs/coming-from-${system}.md)
   set(name coming_from_${system})
   set(program ${CMAKE_CURRENT_BINARY_DIR}/docs/${name}.c)
