@@ -8,10 +8,10 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <runtime/host/folder.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <train/file.h>
 #include <unistd.h>
 
 // A version that a thread of this process pushes.

@@ -145,7 +145,7 @@ static troupe_status store(push *it, trp_draft *draft, const char *ref)
     trp_push_record said = it->record;
     said.ref = ref;
     trp_json_value(&record, &troupe_type_trp_push_record, &said);
-    it->manifest.push = trp_spec_keep(&it->arena, &record);
+    it->manifest.push = trp_buffer_keep(&record, &it->arena);
     if (!it->manifest.push)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the manifest of %s", ref);
     TROUPE_TRY(trp_path_make(&path, "%s/" TRP_WEIGHTS, draft->at.folder.text));

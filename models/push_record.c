@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <link.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/codec/json.h>
 #include <runtime/codec/type.h>
@@ -72,8 +73,8 @@ static void say_program(trp_arena *arena, trp_push_record *record)
 static bool run_of(const char *checkpoint, trp_path *run)
 {
     trp_path folder;
-    if (!trp_storage_is_local(checkpoint) ||
-        trp_checkpoint_find(checkpoint, &folder) != TROUPE_OK || !realpath(folder.text, run->text))
+    if (!trp_path_is_local(checkpoint) || trp_checkpoint_find(checkpoint, &folder) != TROUPE_OK ||
+        !realpath(folder.text, run->text))
         return false;
     for (int up = 0; up < 2; up++) { // <run>/checkpoints/checkpoint_000003
         char *name = strrchr(run->text, '/');

@@ -5,7 +5,7 @@
 
 #include <models/key_lock.h>
 #include <models/push_record.h>
-#include <train/file.h>
+#include <runtime/host/file.h>
 #include <troupe/repository.h>
 
 // ---- repository_names.c

@@ -55,7 +55,7 @@ static troupe_status say_source(const troupe_data_given *data, trp_arena *arena,
     trp_json_value(&text, data->table->source, data->source);
     record->data = data->table->name;
     record->share = data->share;
-    record->source = trp_spec_keep(arena, &text);
+    record->source = trp_buffer_keep(&text, arena);
     return record->source ? TROUPE_OK
                           : troupe_fail(TROUPE_NO_MEMORY, "no memory for the source of the data");
 }

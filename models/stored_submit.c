@@ -43,7 +43,7 @@ troupe_status trp_stored_submit(const trp_stored_version *version,
     const trp_stored_request request = {.action = "submit",
                                         .ref = version->of.ref,
                                         .folder = version->version.folder.text,
-                                        .arguments = trp_spec_keep(arena, &text)};
+                                        .arguments = trp_buffer_keep(&text, arena)};
     if (!request.arguments)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a submission");
     TROUPE_TRY(trp_stored_ask(&version->of, &request, arena, answer, process));
@@ -61,7 +61,7 @@ static troupe_status make_absolute(const char **path, trp_arena *arena)
 {
     char here[PATH_MAX];
     const char *given = *path;
-    if (!given || given[0] == '/' || given[0] == '~' || !trp_storage_is_local(given))
+    if (!given || given[0] == '/' || given[0] == '~' || !trp_path_is_local(given))
         return TROUPE_OK;
     if (!getcwd(here, sizeof here))
         return trp_fail_errno(TROUPE_IO, "cannot tell which folder this is");

@@ -141,7 +141,7 @@ static int64_t journal_of(const troupe_train_options *options, const troupe_trai
     struct stat about;
     int64_t size = 0;
     char *run = NULL;
-    const char *storage = options->storage ? trp_storage_local(options->storage) : NULL;
+    const char *storage = options->storage ? trp_path_local(options->storage) : NULL;
     const char *name = options->name ? options->name : trainer->name;
     if (options->open != TROUPE_OPEN_NEW &&
         trp_folder_named(storage, name, false, &run) == TROUPE_OK &&
@@ -191,7 +191,7 @@ static troupe_status submit(int fd, const trp_stored_request *request, trp_arena
     if (troupe_job_number(job) > 0) {
         trp_buffer path = {0};
         trp_buffer_append(&path, answer->path, strlen(answer->path));
-        answer->path = trp_spec_keep(arena, &path);
+        answer->path = trp_buffer_keep(&path, arena);
         return answer_detached(job, answer);
     }
     // Its folder is known once it is taken on, which it is.

@@ -34,11 +34,11 @@ troupe_status trp_http_check_where(const trp_http_where *where)
 #ifdef TROUPE_HTTP
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <serve/http_pages.h>
 #include <serve/http_server.h>
 #include <stdio.h>
 #include <string.h>
-#include <train/file.h>
 
 struct trp_http {
     trp_service_shared *shared;

@@ -63,9 +63,9 @@ static troupe_status check_route(const char *route)
 static troupe_status make_absolute(const char *what, const char *path, char **absolute)
 {
     char here[4096];
-    bool local = trp_storage_is_local(path);
+    bool local = trp_path_is_local(path);
     if (local)
-        path = trp_storage_local(path);
+        path = trp_path_local(path);
     if (!local || path[0] == '/' || strncmp(path, "~/", 2) == 0) {
         *absolute = trp_strdup(path);
     } else if (!getcwd(here, sizeof here)) {

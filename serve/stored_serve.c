@@ -75,7 +75,7 @@ static troupe_status serve(int fd, const trp_stored_request *request, trp_arena 
     if (!model)
         return troupe_last_error()->status;
     trp_buffer_printf(&name, "model:%s", request->ref);
-    const char *checkpoint = trp_spec_keep(arena, &name);
+    const char *checkpoint = trp_buffer_keep(&name, arena);
     if (!checkpoint)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the name of a version");
     const troupe_serve_options how = {.size = sizeof how,
@@ -132,7 +132,7 @@ static troupe_status make_absolute(const char *given, trp_arena *arena, const ch
     if (!getcwd(here.text, sizeof here.text))
         return trp_fail_errno(TROUPE_IO, "cannot tell which folder this is");
     trp_buffer_printf(&whole, "%s/%s", here.text, given);
-    *path = trp_spec_keep(arena, &whole);
+    *path = trp_buffer_keep(&whole, arena);
     return *path ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for a path");
 }
 
@@ -143,7 +143,7 @@ static troupe_status choose_socket(const char *route, trp_arena *arena, const ch
     trp_buffer path = {0};
     TROUPE_TRY(trp_state_folder_find(&state));
     trp_buffer_printf(&path, "%s/routes/%s.sock", state.text, route + (route[0] == '/'));
-    char *text = (char *)(uintptr_t)trp_spec_keep(arena, &path);
+    char *text = (char *)(uintptr_t)trp_buffer_keep(&path, arena);
     if (!text)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a socket");
     for (char *at = text + strlen(state.text) + strlen("/routes/"); *at; at++)
@@ -183,7 +183,7 @@ static troupe_status ask_for(troupe_stored_service *made, const char *ref, const
     const trp_stored_request request = {.action = "serve",
                                         .ref = version.of.ref,
                                         .folder = version.version.folder.text,
-                                        .arguments = trp_spec_keep(arena, &text)};
+                                        .arguments = trp_buffer_keep(&text, arena)};
     if (!request.arguments)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory to ask for a service");
     return trp_stored_ask(&version.of, &request, arena, &made->where, &made->process);

@@ -5,13 +5,13 @@
 #include <runtime/base/fault.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/file.h>
 #include <server/books.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <train/file.h>
 #include <unistd.h>
 
 // "TrSv", so that another program's database is not taken for ours.

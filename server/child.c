@@ -5,12 +5,12 @@
 #include <fcntl.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <train/file.h>
 #include <unistd.h>
 
 // ---- who it is

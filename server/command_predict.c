@@ -8,6 +8,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/file.h>
 #include <serve/http_body.h>
 #include <serve/route.h>
 #include <serve/route_client.h>
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <train/file.h>
 
 enum { BODY_MAX = 64 << 20 };
 

@@ -3,12 +3,12 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <runtime/base/error.h>
+#include <runtime/host/file.h>
 #include <server/fence.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <train/alive.h>
-#include <train/file.h>
 #include <unistd.h>
 
 enum { RUNNER, KEEPER }; // Bytes.

@@ -6,11 +6,11 @@
 #include <actors/class/histogram.h>
 #include <poll.h>
 #include <pthread.h>
+#include <runtime/host/file.h>
 #include <serve/http_server.h>
 #include <serve/route_client.h>
 #include <server/web.h>
 #include <sys/un.h>
-#include <train/file.h>
 
 enum {
     GATEWAY_PORT = 8640,

@@ -5,6 +5,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/file.h>
 #include <server/child.h>
 #include <server/program.h>
 #include <signal.h>
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <train/file.h>
 #include <train/state_folder.h>
 #include <unistd.h>
 

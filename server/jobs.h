@@ -5,9 +5,9 @@
 #define TRP_SERVER_JOBS_H
 
 #include <runtime/base/hash.h>
+#include <runtime/host/file.h>
 #include <server/books.h>
 #include <server/schedule.h>
-#include <train/file.h>
 
 typedef struct trp_entry trp_entry;
 typedef struct trp_jobs trp_jobs;

@@ -5,12 +5,12 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/pack.h>
+#include <runtime/host/file.h>
 #include <server/launcher.h>
 #include <server/say.h>
 #include <server/server_internal.h>
 #include <string.h>
 #include <sys/random.h>
-#include <train/file.h>
 #include <unistd.h>
 
 enum {

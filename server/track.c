@@ -7,6 +7,7 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <server/child.h>
 #include <server/program.h>
 #include <server/say.h>
@@ -19,7 +20,6 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <train/file.h>
 #include <train/state_folder.h>
 #include <unistd.h>
 

@@ -3,11 +3,11 @@
 
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
+#include <runtime/host/file.h>
 #include <server/say.h>
 #include <server/track_http.h>
 #include <stdio.h>
 #include <string.h>
-#include <train/file.h>
 
 typedef struct address {
     uint64_t digest; // 0: none.

@@ -5,10 +5,10 @@
 #include <fcntl.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <server/fence.h>
 #include <stdio.h>
 #include <string.h>
-#include <train/file.h>
 #include <unistd.h>
 
 static troupe_status read_json(track_job *job, const char *path, trp_json *document)

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <server/say.h>
 #include <server/track_batch.h>
 #include <server/web_job.h>
@@ -16,7 +17,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <train/file.h>
 #include <unistd.h>
 
 enum { PIECE_BYTES = 1 << 20, BATCHES_A_TURN = 20, ID_MAX = 80, URL_MAX = 1024 };

@@ -5,11 +5,11 @@
 #include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <server/say.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <train/file.h>
 #include <unistd.h>
 
 enum { TAIL_BYTES = 256 << 10 };

@@ -5,11 +5,11 @@
 
 #include <runtime/base/arena.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/file.h>
 #include <server/web.h>
 #include <server/web_runs.h>
 #include <server/web_sweeps.h>
 #include <sys/stat.h>
-#include <train/file.h>
 #include <train/server_link.h>
 #include <train/wire.h>
 

@@ -7,9 +7,9 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
+#include <runtime/host/file.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <train/file.h>
 #include <unistd.h>
 
 enum { PIECE_BYTES = 256 << 10 };

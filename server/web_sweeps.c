@@ -8,10 +8,10 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <train/file.h>
 #include <unistd.h>
 
 enum { PIECE_BYTES = 1 << 20 };

@@ -7,6 +7,7 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <runtime/host/folder.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,7 +15,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <train/alive.h>
-#include <train/file.h>
 #include <unistd.h>
 
 enum { DRIVER = 0, RANKS = 1, CLEANER = 2, TEXT_MAX = 160, CLEANED_MS = 5000 };

@@ -93,8 +93,8 @@ troupe_status trp_checkpoint_discard(const trp_staging *staging)
 
 troupe_status trp_checkpoint_find(const char *path, trp_path *folder)
 {
-    if (trp_storage_is_local(path))
-        return trp_folder_find(trp_storage_local(path), "checkpoint path", folder);
+    if (trp_path_is_local(path))
+        return trp_folder_find(trp_path_local(path), "checkpoint path", folder);
     TROUPE_TRY(trp_storage_check(path));
     return trp_path_make(folder, "%s", path);
 }
@@ -224,7 +224,7 @@ static troupe_status verify_far(const char *folder, const trp_manifest_file *fil
 troupe_status trp_checkpoint_verify(const char *folder, trp_arena *arena, trp_manifest *manifest)
 {
     TROUPE_TRY(trp_checkpoint_read(folder, arena, manifest));
-    if (!trp_storage_is_local(folder)) {
+    if (!trp_path_is_local(folder)) {
         for (size_t i = 0; i < manifest->files.count; i++)
             TROUPE_TRY(verify_far(folder, &manifest->files.items[i]));
         return TROUPE_OK;
@@ -325,7 +325,7 @@ troupe_status trp_checkpoint_list(const char *run, int64_t **numbers_found, size
     troupe_status status = trp_storage_list(path.text, take_number, &found);
     if (status == TROUPE_OK && found.failed)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the checkpoints of %s", run);
-    if (status == TROUPE_NOT_FOUND && !trp_storage_is_local(run))
+    if (status == TROUPE_NOT_FOUND && !trp_path_is_local(run))
         status = TROUPE_OK; // It has no folders.
     if (status != TROUPE_OK) {
         trp_free(found.list);
@@ -340,7 +340,7 @@ troupe_status trp_checkpoint_list(const char *run, int64_t **numbers_found, size
 
 bool trp_checkpoint_is_useless(const char *path, troupe_status status)
 {
-    return trp_storage_is_local(path) || status == TROUPE_CORRUPT || status == TROUPE_NOT_FOUND ||
+    return trp_path_is_local(path) || status == TROUPE_CORRUPT || status == TROUPE_NOT_FOUND ||
            status == TROUPE_VERSION;
 }
 
@@ -434,7 +434,7 @@ static troupe_status clean_far(const char *run)
 troupe_status trp_checkpoint_clean(const char *run)
 {
     trp_path parent;
-    if (!trp_storage_is_local(run))
+    if (!trp_path_is_local(run))
         return clean_far(run);
     TROUPE_TRY(trp_path_make(&parent, "%s/" FOLDER, run));
     TROUPE_TRY(trp_folder_make(parent.text));

@@ -12,7 +12,7 @@
 #define TRP_CHECKPOINT_H
 
 #include <runtime/base/arena.h>
-#include <train/file.h>
+#include <runtime/host/file.h>
 #include <train/manifest.h>
 #include <train/shard.h>
 #include <train/storage.h>

@@ -131,7 +131,7 @@ troupe_status trp_checkpoint_bring(const char *path, const char *local, trp_aren
                                    trp_manifest *manifest, trp_path *folder)
 {
     const char *name = strrchr(path, '/');
-    if (trp_storage_is_local(path)) {
+    if (trp_path_is_local(path)) {
         TROUPE_TRY(trp_checkpoint_verify(path, arena, manifest));
         return trp_path_make(folder, "%s", path);
     }

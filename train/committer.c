@@ -31,7 +31,7 @@ static void make(trp_commit *commit)
 static void sync_journal(const trp_commit *commit, const char *run)
 {
     trp_path path;
-    if (trp_storage_is_local(run)) {
+    if (trp_path_is_local(run)) {
         if (commit->journal >= 0 && fdatasync(commit->journal) != 0)
             trp_log(TRP_WARN, "the journal of %s may not last: %s", run, strerror(errno));
         return;

@@ -6,11 +6,11 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/screen.h>
+#include <runtime/text/progress.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <train/progress.h>
 #include <train/reports.h>
 #include <train/roster.h>
 #include <unistd.h>

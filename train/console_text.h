@@ -2,7 +2,8 @@
 #ifndef TRP_CONSOLE_TEXT_H
 #define TRP_CONSOLE_TEXT_H
 
-#include <train/table.h>
+#include <runtime/text/table.h>
+#include <troupe/train.h>
 
 // What is known of a run at a moment.
 typedef struct trp_console_run {

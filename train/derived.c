@@ -7,10 +7,10 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <train/file.h>
 #include <train/roster.h>
 #include <unistd.h>
 

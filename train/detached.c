@@ -41,7 +41,7 @@ static troupe_status check_fit(const troupe_job *handle, const troupe_trainer *t
                            "the %s of '%s' has references, which end with this program: a train "
                            "server takes values alone",
                            spec->ref_count > 0 ? "config" : "data", trainer->name);
-    if (storage != NULL && !trp_storage_is_local(storage))
+    if (storage != NULL && !trp_path_is_local(storage))
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "option .storage is '%.100s', and a train server keeps runs in local "
                            "files",

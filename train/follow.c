@@ -6,12 +6,12 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/file.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <train/checkpoint.h>
-#include <train/file.h>
 #include <train/follow.h>
 #include <train/handle.h>
 #include <train/report_event.h>

@@ -1,6 +1,6 @@
 // followers.c: see followers.h.
 #include <fcntl.h>
-#include <train/file.h>
+#include <runtime/host/file.h>
 #include <train/followers.h>
 #include <train/handle.h>
 #include <unistd.h>

@@ -13,10 +13,10 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/device/cuda.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
 #include <string.h>
 #include <train/collective.h>
-#include <train/file.h>
 #include <train/gradients.h>
 #include <train/reduce.h>
 #include <train/shared.h>

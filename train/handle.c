@@ -5,12 +5,12 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
+#include <runtime/host/file.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <train/derived.h>
-#include <train/file.h>
 #include <train/handle.h>
 #include <train/keys.h>
 #include <unistd.h>

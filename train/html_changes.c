@@ -2,9 +2,9 @@
 // of ranks, and live values. Read from the journal, and as rows between its attempts.
 #include <train/html_page.h>
 
+#include <runtime/text/html_text.h>
 #include <stdio.h>
 #include <string.h>
-#include <train/html_text.h>
 
 // ---- facts
 

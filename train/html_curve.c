@@ -2,9 +2,9 @@
 #include <train/html_curve.h>
 
 #include <math.h>
+#include <runtime/text/html_text.h>
 #include <stdio.h>
 #include <string.h>
-#include <train/html_text.h>
 
 static const double value_max = 1e300; // So that differences of values are numbers.
 

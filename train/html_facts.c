@@ -6,6 +6,7 @@
 #include <math.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,6 @@
 #include <sys/stat.h>
 #include <train/alive.h>
 #include <train/checkpoint.h>
-#include <train/file.h>
 #include <unistd.h>
 
 enum { PIECE_BYTES = 1 << 20 }; // A longer line is not read.

@@ -2,9 +2,9 @@
 #include <train/html_page.h>
 
 #include <runtime/base/memory.h>
+#include <runtime/text/html_text.h>
 #include <stdio.h>
 #include <string.h>
-#include <train/html_text.h>
 
 enum { MARKED_ATTEMPTS_MAX = TRP_FACTS_ATTEMPTS };
 

@@ -2,36 +2,14 @@
 #include <train/html_page.h>
 
 #include <runtime/base/memory.h>
+#include <runtime/text/html_text.h>
 #include <stdio.h>
 #include <string.h>
-#include <train/html_text.h>
 #include <troupe/runtime.h>
 
 enum { SETTING_MAX = 2000 }; // Bytes of a value that are shown.
 
 // ---- tables
-
-void trp_html_table(trp_buffer *out, const char *caption, const char *heads)
-{
-    trp_buffer_printf(out,
-                      "<div class=\"wide\" role=\"region\" aria-label=\"%s\" tabindex=\"0\">\n"
-                      "<table>\n<caption>%s</caption>\n<thead><tr>",
-                      caption, caption);
-    while (*heads != '\0') {
-        bool number = *heads == '#';
-        heads += number;
-        size_t size = strcspn(heads, "|");
-        trp_buffer_printf(out, "<th scope=\"col\"%s>%.*s</th>", number ? " class=\"n\"" : "",
-                          (int)size, heads);
-        heads += size + (heads[size] == '|');
-    }
-    trp_buffer_printf(out, "</tr></thead>\n<tbody>\n");
-}
-
-void trp_html_table_end(trp_buffer *out)
-{
-    trp_buffer_printf(out, "</tbody>\n</table>\n</div>\n");
-}
 
 // ---- how it stands
 

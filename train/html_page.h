@@ -17,9 +17,7 @@ void trp_html_logs(const trp_facts *facts, const char *links, trp_buffer *out);
 void trp_html_settings(const trp_facts *facts, const char *links, trp_buffer *out);
 void trp_html_others(const trp_facts *facts, trp_buffer *out);
 
-// The first cell or cells of a table: its wrapper, its caption and its heads, "|" between them; "#"
-// before one: of numbers.
-void trp_html_table(trp_buffer *out, const char *caption, const char *heads);
-void trp_html_table_end(trp_buffer *out);
+// The page's script, line by line; the last one is NULL.
+extern const char *const trp_html_script[];
 
 #endif

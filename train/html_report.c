@@ -1,9 +1,10 @@
 // html_report.c: a run's report as a file: reads the folder, makes the page, puts it in place.
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/require.h>
+#include <runtime/host/file.h>
 #include <stdlib.h>
 #include <string.h>
-#include <train/file.h>
 #include <train/html_page.h>
 #include <troupe/train.h>
 

@@ -2,8 +2,8 @@
 #include <train/html_page.h>
 
 #include <math.h>
+#include <runtime/text/html_text.h>
 #include <string.h>
-#include <train/html_text.h>
 
 static const char *dash = "<span aria-label=\"none\">\xe2\x80\x93</span>";
 

@@ -6,8 +6,8 @@
 #include <runtime/codec/msgpack.h>
 #include <runtime/codec/pack.h>
 #include <runtime/codec/unpack.h>
+#include <runtime/host/file.h>
 #include <string.h>
-#include <train/file.h>
 #include <train/job_end.h>
 #include <unistd.h>
 

@@ -7,6 +7,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/options_take.h>
 #include <runtime/codec/unpack.h>
+#include <runtime/host/file.h>
 #include <runtime/node/limits.h>
 #include <runtime/node/options.h>
 #include <runtime/node/takeover.h>
@@ -15,7 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <train/file.h>
 #include <train/job_mode.h>
 #include <train/job_runner.h>
 #include <train/rank_log.h>

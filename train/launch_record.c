@@ -6,6 +6,7 @@
 #include <link.h>
 #include <runtime/base/buffer.h>
 #include <runtime/base/error.h>
+#include <runtime/host/file.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +14,6 @@
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <train/file.h>
 #include <train/launch_record.h>
 #include <unistd.h>
 

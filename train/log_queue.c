@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <string.h>
-#include <train/file.h>
 #include <unistd.h>
 
 bool trp_log_queue_add(trp_log_queue *queue, const trp_log_piece *piece)

@@ -1,6 +1,6 @@
 // manifest_old.c: the table of an old manifest, and what a manifest of today has for it.
+#include <runtime/host/file.h>
 #include <stdio.h>
-#include <train/file.h>
 #include <train/manifest_old.h>
 #include <train/sealed.h>
 

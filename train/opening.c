@@ -1,6 +1,7 @@
 // opening.c: see opening.h.
 #include <errno.h>
 #include <inttypes.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
@@ -55,7 +56,7 @@ void trp_run_clean_left(const char *run)
 void trp_run_clean_beside(const char *checkpoint)
 {
     trp_path run;
-    if (!trp_storage_is_local(checkpoint) || trp_path_make(&run, "%s", checkpoint) != TROUPE_OK)
+    if (!trp_path_is_local(checkpoint) || trp_path_make(&run, "%s", checkpoint) != TROUPE_OK)
         return;
     size_t length = strlen(run.text);
     while (length > 1 && run.text[length - 1] == '/')
@@ -103,7 +104,7 @@ static void clean_earlier(const char *run, size_t length)
 
 troupe_status trp_run_claim(const troupe_train_options *options, trp_path *run, bool *made)
 {
-    const char *storage = options->storage ? trp_storage_local(options->storage) : NULL;
+    const char *storage = options->storage ? trp_path_local(options->storage) : NULL;
     char *path = NULL;
     *made = options->open == TROUPE_OPEN_NEW;
     troupe_status status = *made ? trp_folder_claim(storage, options->name, &path)
@@ -205,7 +206,7 @@ static troupe_status find_far(trp_job *job)
 static troupe_status find_folder(trp_job *job)
 {
     const char *storage = job->options.storage;
-    return storage == NULL || trp_storage_is_local(storage) ? find_local(job) : find_far(job);
+    return storage == NULL || trp_path_is_local(storage) ? find_local(job) : find_far(job);
 }
 
 troupe_status trp_run_clean(const trp_job *job)
@@ -440,7 +441,7 @@ static troupe_status begin(trp_job *job, trp_run_file *file)
     TROUPE_TRY(trp_alive_begin(opening->alive, &opening->epoch, RANKS_END_MS));
     TROUPE_TRY(trp_run_clean(job)); // Makes the folder of checkpoints.
     TROUPE_TRY(put_down(job, file));
-    if (is_new && trp_storage_is_local(job->path)) { // Its own name is to last too.
+    if (is_new && trp_path_is_local(job->path)) { // Its own name is to last too.
         trp_path above;
         TROUPE_TRY(trp_path_make(&above, "%s/..", job->path));
         TROUPE_TRY(trp_folder_sync(above.text));
@@ -532,5 +533,5 @@ troupe_result *trp_run_stored_result(trp_job *job)
 
 bool troupe_can_resume(const char *folder)
 {
-    return !TRP_IS_NULL(folder) && trp_run_file_exists(trp_storage_local(folder));
+    return !TRP_IS_NULL(folder) && trp_run_file_exists(trp_path_local(folder));
 }

@@ -3,8 +3,8 @@
 #ifndef TRP_OPENING_H
 #define TRP_OPENING_H
 
+#include <runtime/host/file.h>
 #include <train/alive.h>
-#include <train/file.h>
 #include <train/run_file.h>
 #include <train/run_journal.h>
 

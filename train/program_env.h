@@ -2,7 +2,7 @@
 #ifndef TRP_PROGRAM_ENV_H
 #define TRP_PROGRAM_ENV_H
 
-#include <train/file.h>
+#include <runtime/host/file.h>
 #include <troupe/process.h>
 
 // Checks a config before anything runs. TROUPE_INVALID, TROUPE_NOT_FOUND.

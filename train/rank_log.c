@@ -9,15 +9,15 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
+#include <runtime/host/file.h>
 #include <runtime/host/folder.h>
 #include <runtime/host/output_listener.h>
 #include <runtime/shm/process_table.h>
+#include <runtime/text/progress.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <train/file.h>
-#include <train/progress.h>
 
 struct trp_rank_logs {
     _Atomic int holds;      // Of who opened it, and of each log.

@@ -1,6 +1,7 @@
 // record.c: committing, delivering and remembering a run's reports.
 #include <inttypes.h>
 #include <math.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>

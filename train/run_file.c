@@ -1,5 +1,6 @@
 // run_file.c: reading and replacing run.json and `end`.
 #include <errno.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <stdio.h>
@@ -24,18 +25,6 @@ troupe_status trp_status_of_word(const char *word)
         if (strcmp(trp_status_word((troupe_status)status), word) == 0)
             return (troupe_status)status;
     return TROUPE_FAILED;
-}
-
-trp_time_text trp_time_now(void)
-{
-    struct timespec now;
-    struct tm utc;
-    trp_time_text time;
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    size_t length = strftime(time.text, sizeof time.text, "%Y-%m-%dT%H:%M:%S", &utc);
-    snprintf(time.text + length, sizeof time.text - length, ".%03dZ", (int)(now.tv_nsec / 1000000));
-    return time;
 }
 
 // Reads a document into memory of the arena and checks its version.

@@ -52,10 +52,4 @@ const char *trp_status_word(troupe_status status);
 // And back; TROUPE_FAILED: there is no such status.
 troupe_status trp_status_of_word(const char *word);
 
-// The time in UTC: 2026-11-24T12:00:00.123Z.
-typedef struct trp_time_text {
-    char text[32];
-} trp_time_text;
-trp_time_text trp_time_now(void);
-
 #endif

@@ -3,8 +3,8 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/file.h>
 #include <string.h>
-#include <train/file.h>
 #include <train/run_job.h>
 #include <train/state_folder.h>
 #include <unistd.h>

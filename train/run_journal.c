@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
@@ -178,9 +179,8 @@ troupe_status trp_run_journal_open(const char *run, const char *local, trp_arena
     else if (status == TROUPE_NOT_FOUND)
         status = TROUPE_OK;
     if (status == TROUPE_OK)
-        status = trp_storage_is_local(run)
-                     ? open_file(path.text, size, whole, journal)
-                     : open_copy(path.text, local, data, whole, arena, journal);
+        status = trp_path_is_local(run) ? open_file(path.text, size, whole, journal)
+                                        : open_copy(path.text, local, data, whole, arena, journal);
     trp_free(data);
     return status;
 }

@@ -10,11 +10,11 @@
 #include <runtime/codec/msgpack.h>
 #include <runtime/codec/safetensors.h>
 #include <runtime/codec/tensor.h>
+#include <runtime/host/file.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <train/file.h>
 #include <unistd.h>
 
 // ---- reading

@@ -2,7 +2,7 @@
 #ifndef TRP_SERVER_CHOICE_H
 #define TRP_SERVER_CHOICE_H
 
-#include <train/file.h>
+#include <runtime/host/file.h>
 #include <troupe/server.h>
 
 typedef enum trp_server_use {

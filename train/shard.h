@@ -6,7 +6,7 @@
 #ifndef TRP_SHARD_H
 #define TRP_SHARD_H
 
-#include <train/file.h>
+#include <runtime/host/file.h>
 #include <train/manifest.h>
 
 // Where what belongs to a report is staged.

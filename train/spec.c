@@ -3,10 +3,10 @@
 #include <runtime/codec/json.h>
 #include <runtime/codec/pack.h>
 #include <runtime/codec/unpack.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
 #include <string.h>
 #include <train/config.h>
-#include <train/file.h>
 #include <train/spec.h>
 #include <train/trainer.h>
 #include <unistd.h>
@@ -30,16 +30,6 @@ static const char *keep_text(trp_arena *arena, const char *text)
     return copy != NULL ? strcpy(copy, text) : NULL;
 }
 
-const char *trp_spec_keep(trp_arena *arena, trp_buffer *text)
-{
-    trp_buffer_append(text, "", 1);
-    char *copy = text->failed ? NULL : trp_arena_alloc(arena, text->size);
-    if (copy != NULL)
-        memcpy(copy, text->data, text->size);
-    trp_buffer_free(text);
-    return copy;
-}
-
 troupe_status trp_spec_metadata(const char *given, trp_arena *arena, const char **kept)
 {
     trp_json value;
@@ -52,7 +42,7 @@ troupe_status trp_spec_metadata(const char *given, trp_arena *arena, const char 
         return troupe_fail(TROUPE_INVALID, "option .metadata is '%.60s': expected a JSON object",
                            given);
     troupe_status status = trp_json_canonical(value, &text);
-    *kept = trp_spec_keep(arena, &text);
+    *kept = trp_buffer_keep(&text, arena);
     if (status == TROUPE_OK && *kept == NULL)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for .metadata");
     return status;
@@ -146,7 +136,7 @@ troupe_status trp_spec_config(const trp_job_spec *spec, const troupe_trainer *tr
         return troupe_fail(TROUPE_MALFORMED, "the config of '%s' came with %zu references for %zu",
                            trainer->name, spec->ref_count, count);
     trp_json_value(&text, trainer->config, config);
-    *json = trp_spec_keep(arena, &text);
+    *json = trp_buffer_keep(&text, arena);
     return *json != NULL
                ? TROUPE_OK
                : troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of '%s'", trainer->name);
@@ -182,7 +172,7 @@ static const char *named(trp_arena *arena, const char *of, trp_json name)
     trp_buffer text = {0};
     trp_buffer_printf(&text, "%s", of);
     trp_buffer_append(&text, name.at + 1, name.size - 2); // Names of members are plain.
-    const char *copy = trp_spec_keep(arena, &text);
+    const char *copy = trp_buffer_keep(&text, arena);
     return copy != NULL ? copy : of;
 }
 

@@ -38,8 +38,6 @@ troupe_status trp_spec_read(troupe_bytes packed, trp_arena *arena, trp_job_spec 
 // Makes the metadata that a user gives canonical, in the arena; *kept stays where none are given.
 // TROUPE_MALFORMED, TROUPE_INVALID: no JSON object; TROUPE_NO_MEMORY. `given` may be *kept.
 troupe_status trp_spec_metadata(const char *given, trp_arena *arena, const char **kept);
-// Moves a text into the arena, with an end, and frees the buffer. NULL: there is no memory.
-const char *trp_spec_keep(trp_arena *arena, trp_buffer *text);
 
 // The config as JSON, in the arena. TROUPE_MALFORMED,
 // TROUPE_NO_MEMORY.

@@ -3,10 +3,10 @@
 #ifndef TRP_STATE_FOLDER_H
 #define TRP_STATE_FOLDER_H
 
+#include <runtime/host/file.h>
 #include <stdint.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <train/file.h>
 
 // Where it is, as the environment says: TROUPE_STATE, else $XDG_STATE_HOME/troupe, else
 // ~/.local/state/troupe. Nothing is made or looked at. TROUPE_INVALID: the path is not absolute, or

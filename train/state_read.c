@@ -8,10 +8,10 @@
 #include <runtime/codec/safetensors.h>
 #include <runtime/codec/tensor.h>
 #include <runtime/codec/type_cursor.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <train/file.h>
 #include <train/state_walk.h>
 #include <train/storage.h>
 

@@ -18,8 +18,6 @@
 #define XXH_NO_INLINE_HINTS 1 // Else it cannot be compiled for a debugger.
 #include <xxhash.h>
 
-#define SCHEME_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789+-."
-
 enum {
     TABLES_MAX = 16,
     SCHEME_MAX = 32,
@@ -36,13 +34,6 @@ static struct {
 _Atomic(trp_storage_hook) trp_storage_probe;
 
 // ---- schemes
-
-// Bytes of the scheme in front of the colon; 0: the path has none.
-static size_t scheme_size(const char *path)
-{
-    size_t size = path[0] >= 'a' && path[0] <= 'z' ? strspn(path, SCHEME_CHARACTERS) : 0;
-    return path[size] == ':' ? size : 0;
-}
 
 static const troupe_storage *find(const char *scheme, size_t size)
 {
@@ -73,22 +64,10 @@ static troupe_status unknown(const char *path, size_t size)
 // The table of a path, and what the path is in it.
 static troupe_status split(const char *path, const troupe_storage **table, const char **name)
 {
-    size_t size = scheme_size(path);
+    size_t size = trp_path_scheme(path);
     *table = size > 0 ? find(path, size) : &trp_storage_files;
     *name = path + (size > 0 ? size + 1 : 0);
     return *table != NULL ? TROUPE_OK : unknown(path, size);
-}
-
-bool trp_storage_is_local(const char *path)
-{
-    size_t size = scheme_size(path);
-    return size == 0 || find(path, size) == &trp_storage_files;
-}
-
-const char *trp_storage_local(const char *path)
-{
-    size_t size = scheme_size(path);
-    return size > 0 && find(path, size) == &trp_storage_files ? path + size + 1 : path;
 }
 
 troupe_status trp_storage_check(const char *path)
@@ -105,7 +84,7 @@ static troupe_status check_table(const troupe_storage *storage)
                            "a storage was compiled for generation %u of the library, this is %u",
                            storage->abi, TROUPE_ABI);
     if (scheme == NULL || scheme[0] < 'a' || scheme[0] > 'z' || strlen(scheme) > SCHEME_MAX ||
-        scheme[strspn(scheme, SCHEME_CHARACTERS)] != '\0')
+        scheme[strspn(scheme, TRP_SCHEME_CHARACTERS)] != '\0')
         return troupe_fail(
             TROUPE_INVALID,
             "the scheme of a storage is '%.60s': expected a lower-case letter and up "

@@ -6,15 +6,12 @@
 #ifndef TRP_STORAGE_H
 #define TRP_STORAGE_H
 
+#include <runtime/host/file.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <train/file.h>
 #include <troupe/train.h>
 
-// Whether the path is of local files; then what is behind "file:", if it begins so.
-bool trp_storage_is_local(const char *path);
-const char *trp_storage_local(const char *path);
 // TROUPE_INVALID: its scheme is not known.
 troupe_status trp_storage_check(const char *path);
 

@@ -5,11 +5,11 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <train/checkpoint.h>
-#include <train/file.h>
 #include <train/report_event.h>
 #include <train/result.h>
 #include <train/retention.h>

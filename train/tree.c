@@ -6,12 +6,12 @@
 #include <linux/fs.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <runtime/host/folder.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
-#include <train/file.h>
 #include <train/tree.h>
 #include <unistd.h>
 

@@ -2,11 +2,11 @@
 #include <fcntl.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <train/file.h>
 #include <train/usage.h>
 #include <unistd.h>
 

@@ -4,9 +4,9 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/file.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <train/file.h>
 #include <train/verdicts.h>
 #include <unistd.h>
 

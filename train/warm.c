@@ -10,6 +10,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/fault.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +20,6 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <train/file.h>
 #include <train/job_end.h>
 #include <train/server_link.h>
 #include <train/warm.h>

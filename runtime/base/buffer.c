@@ -78,3 +78,13 @@ void trp_buffer_free(trp_buffer *buffer)
     trp_pool_give(buffer->data, buffer->capacity);
     *buffer = (trp_buffer){0};
 }
+
+const char *trp_buffer_keep(trp_buffer *text, trp_arena *arena)
+{
+    trp_buffer_append(text, "", 1);
+    char *copy = text->failed ? NULL : trp_arena_alloc(arena, text->size);
+    if (copy != NULL)
+        memcpy(copy, text->data, text->size);
+    trp_buffer_free(text);
+    return copy;
+}

@@ -2,6 +2,7 @@
 #ifndef TRP_BASE_BUFFER_H
 #define TRP_BASE_BUFFER_H
 
+#include <runtime/base/arena.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -16,6 +17,8 @@ bool trp_buffer_reserve(trp_buffer *buffer, size_t size);
 void trp_buffer_append(trp_buffer *buffer, const void *data, size_t size);
 void trp_buffer_printf(trp_buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+// Moves a text into the arena, with an end, and frees the buffer. NULL: there is no memory.
+const char *trp_buffer_keep(trp_buffer *text, trp_arena *arena);
 void trp_buffer_free(trp_buffer *buffer); // Frees the bytes and zeroes *buffer.
 
 #endif

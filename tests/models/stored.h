@@ -7,10 +7,10 @@
 #include <support.h>
 
 #include <models/model.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <train/file.h>
 #include <train/manifest.h>
 #include <train/state.h>
 

@@ -5,13 +5,13 @@
 
 #include "gateway_client.h"
 
+#include <runtime/host/file.h>
 #include <serve/route_frame.h>
 #include <server/gateway.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <train/file.h>
 #include <troupe.h>
 
 enum { COUNTED = 4096 };

@@ -7,13 +7,13 @@
 #include <fcntl.h>
 #include <math.h>
 #include <runtime/codec/pack.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <support.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <train/file.h>
 #include <train/wire.h>
 #include <unistd.h>
 

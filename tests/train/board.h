@@ -6,12 +6,12 @@
 #include "support.h"
 
 #include <fcntl.h>
+#include <runtime/host/file.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <train/file.h>
 #include <troupe.h>
 #include <unistd.h>
 

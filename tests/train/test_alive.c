@@ -3,13 +3,13 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <runtime/host/file.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <train/alive.h>
-#include <train/file.h>
 #include <unistd.h>
 
 enum { WAIT_MS = 50 };

@@ -4,13 +4,13 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <runtime/host/file.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <train/file.h>
 #include <troupe.h>
 #include <unistd.h>
 

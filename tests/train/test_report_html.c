@@ -6,10 +6,10 @@
 
 #include <math.h>
 #include <page.h>
+#include <runtime/text/html_text.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <train/html_page.h>
-#include <train/html_text.h>
 
 static char *storage;
 static int long_run = 100000; // Reports.

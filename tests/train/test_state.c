@@ -7,8 +7,8 @@
 #include <runtime/base/memory.h>
 #include <runtime/codec/safetensors.h>
 #include <runtime/codec/tensor.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
-#include <train/file.h>
 #include <train/state.h>
 #include <troupe/train.h>
 

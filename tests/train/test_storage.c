@@ -403,7 +403,7 @@ static int drive(int argc, char **argv)
     line_settings config = line_plain(EPOCHS);
     troupe_result *result = NULL;
     storage = argv[2];
-    far = !trp_storage_is_local(storage);
+    far = !trp_path_is_local(storage);
     atomic_store(&dies_at, atoi(argv[4]));
     atomic_store(&trp_storage_probe, at_change);
     troupe_status status = troupe_start(argc, argv, .workers = TROUPE_NONE, .cpus = 2);

@@ -6,9 +6,9 @@
 #include <limits.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
 #include <string.h>
-#include <train/file.h>
 #include <tune/schedule/pbt_log.h>
 #include <tune/schedule/scheduler.h>
 #include <tune/space/dims.h>

@@ -6,7 +6,7 @@
 #ifndef TRP_SWEEP_CONTROL_H
 #define TRP_SWEEP_CONTROL_H
 
-#include <train/progress.h>
+#include <runtime/text/progress.h>
 #include <tune/study/study.h>
 #include <tune/sweep/events.h>
 #include <tune/sweep/sweep.h>

@@ -8,9 +8,9 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
 #include <string.h>
-#include <train/file.h>
 #include <tune/sweep/journal.h>
 
 enum { GATE_MS = 10000, AGAIN_MS = 100, AGAIN_MOST_MS = 30000 };

@@ -146,7 +146,7 @@ static const char *settings_of(const troupe_trainer *trainer, const void *config
         (!it->json || trp_json_parse(it->json, strlen(it->json), &under) == TROUPE_OK))
         trp_settings_merge(under, over, &whole);
     trp_buffer_free(&drawn);
-    return whole.size > 0 ? trp_spec_keep(arena, &whole) : NULL;
+    return whole.size > 0 ? trp_buffer_keep(&whole, arena) : NULL;
 }
 
 static troupe_status submit(const troupe_trainer *trainer, const void *config,

@@ -13,12 +13,12 @@
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/base/thread.h>
+#include <runtime/host/file.h>
 #include <runtime/host/folder.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <train/file.h>
 #include <train/opening.h>
 #include <train/storage.h>
 #include <tune/space/dims.h>
@@ -200,10 +200,10 @@ static troupe_status open_folder(trp_control *control)
 {
     troupe_sweep *sweep = control->sweep;
     const char *storage = sweep->train.storage;
-    if (storage != NULL && !trp_storage_is_local(storage))
+    if (storage != NULL && !trp_path_is_local(storage))
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "option .storage of a sweep is '%.200s': expected local files", storage);
-    storage = storage != NULL ? trp_storage_local(storage) : NULL;
+    storage = storage != NULL ? trp_path_local(storage) : NULL;
     if (sweep->how.server == TROUPE_SERVER_AUTO) {
         TROUPE_TRY(make_id(sweep));
         TROUPE_TRY(sweep->port->server(&sweep->server));

@@ -2,6 +2,7 @@
 #include <tune/sweep/sweep_facts.h>
 
 #include <math.h>
+#include <runtime/base/clock.h>
 #include <runtime/codec/json.h>
 #include <string.h>
 
@@ -81,7 +82,7 @@ bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *no
                          .scheduler = sweep->scheduler,
                          .cpus_total = sweep->cpus,
                          .metric = trp_sweep_metric(sweep),
-                         .goal = sweep->objectives[0].goal,
+                         .maximize = sweep->objectives[0].goal == TROUPE_MAXIMIZE,
                          .params = titles,
                          .param_count = params,
                          .metrics = titles + params,

@@ -3,8 +3,8 @@
 #define TRP_SWEEP_FACTS_H
 
 #include <runtime/base/arena.h>
-#include <train/progress.h>
-#include <train/table.h>
+#include <runtime/text/progress.h>
+#include <runtime/text/table.h>
 #include <tune/sweep/sweep.h>
 
 trp_table_state trp_trial_table_state(troupe_trial_state state);

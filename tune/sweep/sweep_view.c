@@ -4,8 +4,8 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/json.h>
+#include <runtime/text/progress.h>
 #include <string.h>
-#include <train/progress.h>
 #include <train/spec.h>
 #include <tune/sweep/journal.h>
 #include <tune/sweep/sweep.h>
@@ -135,7 +135,7 @@ const char *troupe_sweep_best_json(const troupe_sweep *sweep)
         return sweep->settings(sweep->trainer, config, trp_arena_current());
     trp_buffer json = {0};
     trp_journal_config(&json, sweep, config);
-    return trp_spec_keep(trp_arena_current(), &json);
+    return trp_buffer_keep(&json, trp_arena_current());
 }
 
 double troupe_sweep_elapsed_s(const troupe_sweep *sweep)

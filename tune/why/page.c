@@ -1,11 +1,11 @@
 // page.c: the page of a sweep or a study: its head, what can be read without the script, and the
-// places that the script fills. Its looks are those of a run's report (train/html_style.c).
+// places that the script fills. Its looks are those of a run's report (runtime/text/html_style.c).
 #include <tune/why/page.h>
 
 #include <math.h>
+#include <runtime/text/html_text.h>
 #include <string.h>
 #include <train/html_page.h>
-#include <train/html_text.h>
 #include <troupe/runtime.h>
 #include <tune/why/assets.h>
 

@@ -1,9 +1,9 @@
 // times.c: when trials ran, as their folders beside the record say.
 #include <math.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <train/file.h>
 #include <train/run_file.h>
 #include <tune/why/trials.h>
 

@@ -7,11 +7,11 @@
 #include <math.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <train/file.h>
 #include <train/run_file.h>
 #include <unistd.h>
 

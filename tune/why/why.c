@@ -3,14 +3,15 @@
 
 #include <math.h>
 #include <runtime/base/arena.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/options_take.h>
 #include <runtime/base/range.h>
 #include <runtime/base/require.h>
+#include <runtime/host/file.h>
 #include <stdlib.h>
 #include <string.h>
-#include <train/file.h>
 #include <train/run_file.h>
 #include <tune/sweep/settings.h>
 #include <tune/why/command.h>

@@ -1,10 +1,10 @@
 // test_table.c: the tables character by character, from facts with a fixed time.
 #include <math.h>
+#include <runtime/text/table.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <support.h>
-#include <train/table.h>
 
 static const char *const metrics[] = {"accuracy", "epoch"};
 static const char *const params[] = {"rate", "hidden"};
@@ -50,7 +50,7 @@ static trp_table facts(void)
                        .cpus_used = 2,
                        .cpus_total = 2,
                        .metric = "accuracy",
-                       .goal = TROUPE_MAXIMIZE,
+                       .maximize = true,
                        .params = params,
                        .param_count = 2,
                        .metrics = metrics,
@@ -135,7 +135,7 @@ static void test_the_lowest_comes_first_where_that_is_the_goal(void **state)
 {
     (void)state;
     trp_table table = facts();
-    table.goal = TROUPE_MINIMIZE;
+    table.maximize = false;
     table.metric_count = 0;
     table.running_s = 360000;
     shows(&table, (trp_table_look){.rows_max = 3},

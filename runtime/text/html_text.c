@@ -1,11 +1,11 @@
 // html_text.c: see html_text.h.
-#include <train/html_text.h>
+#include <runtime/text/html_text.h>
 
 #include <math.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
+#include <runtime/text/table.h>
 #include <string.h>
-#include <train/table.h>
 
 enum { TIME_LENGTH = 19 }; // "2026-11-24T12:00:00"
 
@@ -118,4 +118,26 @@ void trp_html_time(trp_buffer *out, const char *at)
         trp_buffer_printf(out, "<time datetime=\"%.19sZ\">%.10s %.8s UTC</time>", at, at, at + 11);
     else
         trp_html_text(out, at);
+}
+
+void trp_html_table(trp_buffer *out, const char *caption, const char *heads)
+{
+    trp_buffer_printf(out,
+                      "<div class=\"wide\" role=\"region\" aria-label=\"%s\" tabindex=\"0\">\n"
+                      "<table>\n<caption>%s</caption>\n<thead><tr>",
+                      caption, caption);
+    while (*heads != '\0') {
+        bool number = *heads == '#';
+        heads += number;
+        size_t size = strcspn(heads, "|");
+        trp_buffer_printf(out, "<th scope=\"col\"%s>%.*s</th>", number ? " class=\"n\"" : "",
+                          (int)size, heads);
+        heads += size + (heads[size] == '|');
+    }
+    trp_buffer_printf(out, "</tr></thead>\n<tbody>\n");
+}
+
+void trp_html_table_end(trp_buffer *out)
+{
+    trp_buffer_printf(out, "</tbody>\n</table>\n</div>\n");
 }

@@ -1,10 +1,11 @@
 // table.h: how runs look as text: the one of a job, or the trials of a sweep. Pure: everything that
 // is shown comes from a struct of facts, the time of day included.
-#ifndef TRP_TABLE_H
-#define TRP_TABLE_H
+#ifndef TRP_TEXT_TABLE_H
+#define TRP_TEXT_TABLE_H
 
 #include <runtime/base/buffer.h>
-#include <troupe/train.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 typedef enum trp_table_state {
     TRP_TABLE_PENDING,
@@ -45,7 +46,7 @@ typedef struct trp_table {
     double cpus_used, cpus_total;
     double gpus_used, gpus_total; // A total of 0: not shown.
     const char *metric;           // The sweep's; NULL: no row is better than another.
-    troupe_goal goal;
+    bool maximize;                // Whether more of it is better.
     const char *const *params;
     size_t param_count;
     const char *const *metrics;

@@ -6,6 +6,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <runtime/host/folder.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -14,7 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <train/file.h>
 #include <unistd.h>
 // The code itself: a library more is five mappings more that each fork copies.
 #define XXH_INLINE_ALL
@@ -49,6 +49,24 @@ void trp_path_trim(trp_path *path)
     size_t length = strlen(path->text);
     while (length > 1 && path->text[length - 1] == '/')
         path->text[--length] = '\0';
+}
+
+size_t trp_path_scheme(const char *path)
+{
+    size_t size = path[0] >= 'a' && path[0] <= 'z' ? strspn(path, TRP_SCHEME_CHARACTERS) : 0;
+    return path[size] == ':' ? size : 0;
+}
+
+bool trp_path_is_local(const char *path)
+{
+    size_t size = trp_path_scheme(path);
+    return size == 0 || strncmp(path, "file:", size + 1) == 0;
+}
+
+const char *trp_path_local(const char *path)
+{
+    size_t size = trp_path_scheme(path);
+    return size > 0 && trp_path_is_local(path) ? path + size + 1 : path;
 }
 
 static troupe_status write_all(int fd, const char *path, const void *data, size_t size)

@@ -1,7 +1,7 @@
 // html_text.h: text, figures and links as HTML. What a run has given is text here, never markup:
 // names, errors and settings may hold anything.
-#ifndef TRP_HTML_TEXT_H
-#define TRP_HTML_TEXT_H
+#ifndef TRP_TEXT_HTML_TEXT_H
+#define TRP_TEXT_HTML_TEXT_H
 
 #include <runtime/base/buffer.h>
 #include <stdint.h>
@@ -22,8 +22,12 @@ void trp_html_size(trp_buffer *out, uint64_t bytes);
 // A time as files of a run have it ("2026-11-24T12:00:00.123Z") as one that people read.
 void trp_html_time(trp_buffer *out, const char *at);
 
-// The page's style sheet and script, line by line; the last one is NULL.
+// Begins a table: its wrapper, its caption and its heads, "|" between them; "#" before one: of
+// numbers.
+void trp_html_table(trp_buffer *out, const char *caption, const char *heads);
+void trp_html_table_end(trp_buffer *out);
+
+// The style sheet of reports, line by line; the last one is NULL.
 extern const char *const trp_html_style[];
-extern const char *const trp_html_script[];
 
 #endif

@@ -2,8 +2,8 @@
 //
 // Failures name the file: TROUPE_NO_SPACE where the disk is full, TROUPE_NOT_FOUND where nothing
 // is, else TROUPE_IO.
-#ifndef TRP_FILE_H
-#define TRP_FILE_H
+#ifndef TRP_HOST_FILE_H
+#define TRP_HOST_FILE_H
 
 #include <limits.h>
 #include <stdbool.h>
@@ -19,6 +19,12 @@ troupe_status trp_path_make(trp_path *path, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 // Cuts slashes off its end, but for the root's.
 void trp_path_trim(trp_path *path);
+#define TRP_SCHEME_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789+-."
+// Bytes of the scheme in front of the path's colon; 0: it has none.
+size_t trp_path_scheme(const char *path);
+// Whether the path is of local files: it has no scheme, or "file". Then what is behind that.
+bool trp_path_is_local(const char *path);
+const char *trp_path_local(const char *path);
 
 typedef struct trp_piece {
     const void *data;

@@ -1,5 +1,5 @@
 // progress.c: draws a table over itself, or sums it up in lines.
-#include <train/progress.h>
+#include <runtime/text/progress.h>
 
 #include <runtime/base/buffer.h>
 #include <runtime/base/screen.h>
@@ -13,15 +13,6 @@ enum {
     ROWS_MIN = 3,      // Shown on the smallest of terminals.
 };
 static const int64_t INTERVAL_NS = 1000000000;
-
-void trp_time_of_day(char text[32])
-{
-    struct timespec now;
-    struct tm local;
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (localtime_r(&now.tv_sec, &local) == NULL || strftime(text, 32, "%F %T", &local) == 0)
-        text[0] = '\0';
-}
 
 void trp_progress_open(trp_progress *progress, FILE *out)
 {

@@ -1,6 +1,6 @@
 // table.c: lays runs out as text: a block with their progress, a row each in columns that are as
 // wide as they need to be, the error texts of those that failed.
-#include <train/table.h>
+#include <runtime/text/table.h>
 
 #include <math.h>
 #include <runtime/base/memory.h>
@@ -240,7 +240,7 @@ static const trp_table_row *best_row(const trp_table *table)
     const trp_table_row *best = NULL;
     for (size_t i = 0; i < table->count; i++) {
         const trp_table_row *row = &table->rows[i];
-        bool maximize = table->goal == TROUPE_MAXIMIZE;
+        bool maximize = table->maximize;
         if (isnan(row->best))
             continue;
         if (best == NULL || (maximize ? row->best > best->best : row->best < best->best))
@@ -347,7 +347,7 @@ void trp_table_format(const trp_table *table, const trp_table_look *look, trp_bu
     } else {
         size_t shown = table->count;
         for (size_t i = 0; i < table->count; i++)
-            places[i] = (place){&table->rows[i], i, table->goal == TROUPE_MAXIMIZE};
+            places[i] = (place){&table->rows[i], i, table->maximize};
         if (look->rows_max != 0) {
             qsort(places, table->count, sizeof *places, order);
             shown = shown < look->rows_max ? shown : look->rows_max;

@@ -1,11 +1,11 @@
 // progress.h: shows runs while they run: on a terminal as a table that is drawn over itself,
 // elsewhere as a line now and then.
-#ifndef TRP_PROGRESS_H
-#define TRP_PROGRESS_H
+#ifndef TRP_TEXT_PROGRESS_H
+#define TRP_TEXT_PROGRESS_H
 
+#include <runtime/text/table.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <train/table.h>
 
 typedef struct trp_progress {
     FILE *out; // NULL: nothing is shown.
@@ -23,8 +23,5 @@ int64_t trp_progress_due_ns(const trp_progress *progress);
 void trp_progress_show(trp_progress *progress, const trp_table *table, int64_t now_ns);
 // What was shown last stays.
 void trp_progress_close(trp_progress *progress);
-
-// The time of day: "2024-04-10 09:41:32".
-void trp_time_of_day(char text[32]);
 
 #endif
