@@ -27,8 +27,9 @@ static void usage(FILE *out)
             "DIR is the folder of a sweep, or the file of a study; it may be running.\n\n"
             "report writes a page: history, which parameters mattered, curves and trials.\n"
             "best prints the config of the best trial as JSON. train-best trains once more with\n"
-            "it: a version of a repository of models as troupe-train(1) does, which OPTIONs are\n"
-            "for, or the program that the trials were.\n\n"
+            "it, as the run `best` in DIR: a version of a repository of models as troupe-train(1)\n"
+            "does, which OPTIONs are for; the trainer of the program that began the sweep, which\n"
+            "is started again for it; or the command that the trials were.\n\n"
             "  -o, --output FILE  where the page is put (default: DIR/report.html)\n"
             "      --model REF    the version; default: that of the sweep\n");
 }

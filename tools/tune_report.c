@@ -67,20 +67,41 @@ static int run_command(const char *const *command)
     return TOOL_FAILED;
 }
 
-static int train_model(const char *model, const char *config, int count, char **more)
+// As a run of its own in the sweep's folder, unless OPTIONs say otherwise.
+static int train_model(const char *model, const char *config, const char *folder, int count,
+                       char **more)
 {
-    char **words = calloc((size_t)count + 6, sizeof *words);
-    if (words == NULL) {
+    struct stat is;
+    const char *words[8] = {"train", "--model", model, "--config", config};
+    size_t fixed = 5;
+    if (stat(folder, &is) == 0 && S_ISDIR(is.st_mode)) {
+        words[fixed++] = "--storage";
+        words[fixed++] = folder;
+        words[fixed++] = "--name=best";
+    }
+    char **all = calloc(fixed + (size_t)count + 1, sizeof *all);
+    if (all == NULL) {
         fprintf(stderr, "troupe tune train-best: no memory\n");
         return TOOL_FAILED;
     }
-    const char *const fixed[] = {"train", "--model", model, "--config", config};
-    memcpy(words, fixed, sizeof fixed);
-    memcpy(words + 5, more, (size_t)count * sizeof *words);
+    memcpy(all, words, fixed * sizeof *all);
+    memcpy(all + fixed, more, (size_t)count * sizeof *all);
     optind = 0; // It reads options anew.
-    int ends = tool_train(count + 5, words);
-    free(words);
+    int ends = tool_train((int)fixed + count, all);
+    free(all);
     return ends;
+}
+
+// Returns on failure alone.
+static int train_own(const char *folder)
+{
+    if (troupe_best_trial_exec(folder) != TROUPE_UNSUPPORTED)
+        return failed("train-best");
+    fprintf(stderr,
+            "troupe tune train-best: %s; give a trainer this config yourself, or say --model REF "
+            "for a version of a repository\n",
+            troupe_last_error()->text);
+    return TOOL_FAILED;
 }
 
 int tool_tune_train_best(int argc, char **argv)
@@ -107,11 +128,10 @@ int tool_tune_train_best(int argc, char **argv)
     if (model == NULL)
         model = best.model;
     if (model != NULL)
-        return train_model(model, best.config, argc - optind, argv + optind);
-    if (best.command != NULL)
-        return run_command(best.command);
-    fprintf(stderr,
-            "troupe tune train-best: the trials were of a trainer that a program of yours has: "
-            "give its trainer this config, or say --model REF for a version of a repository\n");
-    return TOOL_FAILED;
+        return train_model(model, best.config, folder, argc - optind, argv + optind);
+    if (optind < argc) {
+        fprintf(stderr, "troupe tune train-best: OPTIONs are for a version of a repository\n");
+        return TOOL_MISUSED;
+    }
+    return best.command != NULL ? run_command(best.command) : train_own(folder);
 }

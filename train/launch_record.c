@@ -355,12 +355,10 @@ static troupe_status keep_path(trp_arena *arena, const char *path, troupe_text *
     return TROUPE_OK;
 }
 
-troupe_status trp_launch_record_make(trp_arena *arena, trp_wire_launch *launch)
+troupe_status trp_launch_record_words(trp_arena *arena, trp_wire_launch *launch)
 {
     char path[PATH_MAX];
-    *launch = (trp_wire_launch){.umask = own_umask()};
-    errno = 0;
-    launch->nice = getpriority(PRIO_PROCESS, 0);
+    *launch = (trp_wire_launch){0};
     ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length <= 0)
         return trp_fail_errno(TROUPE_IO, "/proc/self/exe does not say which program this is");
@@ -369,7 +367,15 @@ troupe_status trp_launch_record_make(trp_arena *arena, trp_wire_launch *launch)
     if (getcwd(path, sizeof path) == NULL)
         return trp_fail_errno(TROUPE_IO, "cannot tell which folder this is");
     TROUPE_TRY(keep_path(arena, path, &launch->folder));
-    TROUPE_TRY(take_arguments(arena, launch));
+    return take_arguments(arena, launch);
+}
+
+troupe_status trp_launch_record_make(trp_arena *arena, trp_wire_launch *launch)
+{
+    TROUPE_TRY(trp_launch_record_words(arena, launch));
+    launch->umask = own_umask();
+    errno = 0;
+    launch->nice = getpriority(PRIO_PROCESS, 0);
     TROUPE_TRY(take_environment(arena, launch));
     TROUPE_TRY(take_affinity(arena, launch));
     TROUPE_TRY(take_limits(arena, launch));

@@ -259,7 +259,9 @@ static troupe_status report_sweep(const char *trial)
     char folder[PATH_MAX];
     snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(trial, '/') - trial), trial);
     TROUPE_TRY(troupe_sweep_report(folder, NULL));
-    printf("The sweep's report: %s/report.html\n", folder);
+    printf("The sweep's report: %s/report.html\n"
+           "To train the best again: troupe tune train-best %s\n",
+           folder, folder);
     return TROUPE_OK;
 }
 

@@ -88,6 +88,17 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_best_trial_get(const ch
                                                                         size_t size);
 #define troupe_best_trial_get(path, best)                                                          \
     troupe_best_trial_get((path), (best), sizeof(troupe_best_trial))
+// Has the program of a sweep train the best config once more, in place of this process, as
+// execve(2) does: returns on failure alone. The program is started in the folder and with the
+// arguments that it had when the sweep began, which the sweep's record has, and with this process's
+// environment. What it does up to its troupe_tune or troupe_sweep_start, it does again; there it
+// trains instead, with the config and the options of the best trial and all else as main gives it,
+// shows the run, and ends: with 0; 1 where the run failed, where its config is another struct by
+// now, or where main ends without that sweep, and a sentence on standard error; 3: a signal has
+// stopped it. The run is `best` in the sweep's folder. TROUPE_NOT_FOUND: no trial has a value, or
+// the program or its folder is gone; TROUPE_UNSUPPORTED: the sweep was of a version of a
+// repository, of a command, or of a library that put no program down; TROUPE_IO; else as above.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_best_trial_exec(const char *path);
 
 TROUPE_END_C
 

@@ -108,5 +108,6 @@ void null_why(void **state)
     SILENT(troupe_sweep_report, ("none", NULL));
     REFUSED(troupe_best_trial_get, (NULL, &best, sizeof best), "path");
     REFUSED(troupe_best_trial_get, ("none", NULL, sizeof best), "best");
+    REFUSED(troupe_best_trial_exec, (NULL), "path");
     assert_int_equal(null_faults, 0);
 }

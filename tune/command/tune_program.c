@@ -323,6 +323,7 @@ troupe_status troupe_tune_program_with(const char *json, const char *const *argu
     if (it != NULL) {
         *it = (program){.port = trp_sweep_train};
         it->port.submit = submit;
+        it->port.program = NULL;
         status = TRP_OPTIONS_TAKE("troupe_tune_program", it->how, how);
     }
     if (status == TROUPE_OK)

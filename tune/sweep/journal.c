@@ -73,6 +73,8 @@ void trp_journal_first(trp_tune_record *record, const troupe_sweep *sweep)
 {
     trp_buffer line = {0};
     trp_journal_what(&line, sweep);
+    if (sweep->port->program != NULL)
+        sweep->port->program(&line, sweep);
     trp_tune_record_add(record, &line);
 }
 

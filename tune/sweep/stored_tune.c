@@ -224,6 +224,7 @@ static troupe_status run(const char *ref, const char *json, const troupe_param *
         *it = (stored){.how = given, .port = trp_sweep_train};
         it->how.size = sizeof it->how;
         it->port.submit = submit;
+        it->port.program = NULL;
         it->port.has_gates = false; // A gate would have to be in another program.
         status = prepare(it, ref, json, space, count);
     }

@@ -6,6 +6,7 @@
 #include <train/keys.h>
 #include <train/server_choice.h>
 #include <tune/space/own.h>
+#include <tune/sweep/best_mode.h>
 #include <tune/sweep/sweep.h>
 
 static troupe_status cpus_of_process(double *cpus)
@@ -56,6 +57,7 @@ const trp_sweep_port trp_sweep_train = {
     .result_elapsed_s = troupe_result_elapsed_s,
     .result_free = troupe_result_free,
     .has_gates = true,
+    .program = trp_best_program_note,
 };
 
 static troupe_status check(const troupe_trainer *trainer, const troupe_param *space, size_t count,
@@ -84,6 +86,8 @@ over_space(troupe_status (*act)(const trp_sweep_port *port, const troupe_trainer
     troupe_param *own = NULL;
     TROUPE_TRY(check(trainer, space, count, sweep, how));
     troupe_status status = count == 0 ? trp_space_own_rows(trainer, &own, &count) : TROUPE_OK;
+    if (status == TROUPE_OK)
+        trp_best_mode_take(trainer, own != NULL ? own : space, count, how);
     if (status == TROUPE_OK)
         status = act(&trp_sweep_train, trainer, own != NULL ? own : space, count, sweep, how);
     else

@@ -220,6 +220,8 @@ static void take_first(trp_trials *trials, trp_json line, bool sweep)
         trials->model = text;
     if (trp_json_member(line, "command", &value) && trp_json_is_array(value))
         trials->command = keep_json(trials, value);
+    if (trp_json_member(line, "program", &value) && trp_json_is_object(value))
+        trials->program = keep_json(trials, value);
     if (trp_json_member(line, "settings", &value) && trp_json_is_object(value))
         trials->settings = keep_json(trials, value);
     if (trp_json_member(line, "seed", &value)) {
@@ -327,7 +329,9 @@ static void take_end(trp_trials *trials, trp_json line, trp_seen_trial *trial)
 static void take_config(trp_trials *trials, trp_json line, trp_seen_trial *trial)
 {
     trp_json value;
-    if (trp_json_member(line, "config", &value) || trp_json_member(line, "params", &value))
+    if (trp_json_member(line, "params", &value))
+        trial->params = trial->config = keep_json(trials, value);
+    if (trp_json_member(line, "config", &value))
         trial->config = keep_json(trials, value);
 }
 

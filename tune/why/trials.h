@@ -42,6 +42,7 @@ typedef struct trp_seen_trial {
     const char *name; // NULL: it has none.
     trp_trials_state state;
     trp_json config;                      // Its params; empty: not known.
+    trp_json params;                      // What was drawn; empty: not known.
     double *x;                            // One for each column; NaN: it has none.
     double values[TRP_TRIALS_OBJECTIVES]; // In the user's sense; NaN: none.
     bool told;                            // The end said them; else they are the best report's.
@@ -63,6 +64,7 @@ typedef struct trp_trials {
     const char *trainer, *scheduler, *searcher, *seed; // NULL: not known.
     const char *model; // "digits@3": a sweep over a version of the repository; NULL: it is not.
     trp_json settings; // That configs of such a sweep are laid over; empty: none.
+    trp_json program;  // How the program that has the trainer was started; empty: not known.
     trp_json command;  // Words of the program that trials run, with places for params; empty: none.
     int wanted;        // Trials; 0: not known.
     const char *metrics[TRP_TRIALS_OBJECTIVES]; // Names of the objectives; NULL: it has none.

@@ -237,7 +237,7 @@ static void test_the_commands(void **state)
     assert_non_null(strstr(output, "troupe train: "));
     write_sweep("");
     assert_int_equal(tool("train-best .", output, sizeof output), 1);
-    assert_non_null(strstr(output, "a program of yours"));
+    assert_non_null(strstr(output, "which put down no program"));
     assert_int_equal(tool("report missing", output, sizeof output), 1);
     assert_non_null(strstr(output, "there is no sweep or study at missing"));
     static const char *const wrong[] = {"",           "frobnicate",     "report",
