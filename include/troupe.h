@@ -32,6 +32,7 @@
 #include <troupe/server.h>
 #include <troupe/train.h>
 #include <troupe/collective.h>
+#include <troupe/storage.h>
 #include <troupe/gradients.h>
 #include <troupe/process.h>
 #include <troupe/safetensors.h>

@@ -139,7 +139,8 @@ static troupe_status finish_stored(trp_job *job)
 
 static troupe_status queue(trp_job *job)
 {
-    job->derived = trp_derived_open(job->folder);
+    const char *params = job->options.params;
+    job->derived = trp_derived_open(job->folder, params != NULL ? params : job->config_json);
     tell_accepted(job);
     return trp_server_submit(job);
 }

@@ -26,7 +26,9 @@ enum {
 
 struct trp_derived {
     trp_roster_item item; // It is done when all of an ended run is in the files.
-    char *run;
+    char *run;            // Its folder,
+    char *params;         // and what it was configured with, behind it; NULL: nothing.
+    char host[65];
     int64_t looked_ms; // Under the lock. The rest is the thread's:
     bool told;
     bool made[TRP_DERIVED_FILES]; // What lay there before is gone.
@@ -58,6 +60,8 @@ static troupe_status path_of(const trp_derived *derived, int file, trp_path *pat
         return trp_path_make(path, "%s/result.json", derived->run);
     if (file == TRP_DERIVED_CSV)
         return trp_path_make(path, "%s/progress.csv", derived->run);
+    if (file == TRP_DERIVED_PARAMS)
+        return trp_path_make(path, "%s/params.json", derived->run);
     return trp_path_make(path, "%s/events.out.tfevents.%.0f.troupe", derived->run,
                          derived->state.begun_s);
 }
@@ -125,6 +129,13 @@ static void give_up_rows(trp_derived *derived, bool each)
     write_files(derived, out);
 }
 
+static void finish(trp_derived *derived)
+{
+    trp_buffer out[TRP_DERIVED_FILES] = {{0}};
+    trp_derived_finish(&derived->state, out);
+    write_files(derived, out);
+}
+
 // Goes on by one piece of the journal of up to `size` bytes; false: there is no whole line in it.
 static bool take_piece(trp_derived *derived, int fd, char *piece, size_t size)
 {
@@ -182,6 +193,8 @@ static void look_at(trp_derived *derived, int64_t now_ms)
     if (!before.done) {
         look(derived);
         give_up_rows(derived, before.ended || before.closed);
+        if (before.ended)
+            finish(derived);
     }
     pthread_mutex_lock(&all.lock);
     derived->item.done = before.done || before.ended;
@@ -206,16 +219,31 @@ static void follow_journals(void)
     }
 }
 
-trp_derived *trp_derived_open(const char *run)
+// Texts of its own, in one piece.
+static bool keep_texts(trp_derived *derived, const char *run, const char *params)
+{
+    size_t size = strlen(run) + 1, more = params != NULL ? strlen(params) + 1 : 0;
+    derived->run = trp_alloc(size + more);
+    if (derived->run == NULL)
+        return false;
+    memcpy(derived->run, run, size);
+    if (more > 0)
+        derived->params = memcpy(derived->run + size, params, more);
+    if (gethostname(derived->host, sizeof derived->host - 1) != 0)
+        derived->host[0] = '\0';
+    const char *last = strrchr(derived->run, '/');
+    trp_derived_begin(&derived->state, last != NULL ? last + 1 : derived->run, derived->host,
+                      derived->params);
+    return true;
+}
+
+trp_derived *trp_derived_open(const char *run, const char *params)
 {
     trp_derived *derived = trp_alloc(sizeof *derived);
-    char *copy = derived != NULL ? trp_alloc(strlen(run) + 1) : NULL;
-    if (copy == NULL) {
-        trp_free(derived);
+    if (derived == NULL)
         return NULL;
-    }
-    *derived = (trp_derived){.run = strcpy(copy, run), .looked_ms = trp_clock_ms()};
-    if (trp_roster_add(&all, &derived->item))
+    *derived = (trp_derived){.looked_ms = trp_clock_ms()};
+    if (keep_texts(derived, run, params) && trp_roster_add(&all, &derived->item))
         return derived;
     free_derived(derived);
     return NULL;

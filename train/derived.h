@@ -1,5 +1,6 @@
-// derived.h: files of a run for other programs, made from its journal: result.json (a JSON object
-// for each report), progress.csv and TensorBoard's events.
+// derived.h: files of a run for other programs, made from its journal: params.json (what it was
+// configured with), result.json (a JSON object for each report), progress.csv and TensorBoard's
+// events, with what its HParams page shows.
 //
 // One thread for all runs of the process reads the journals, from their beginnings and as they
 // grow. So no report waits for it and none is missing, and where a run goes on the files are made
@@ -11,14 +12,16 @@
 #ifndef TRP_DERIVED_H
 #define TRP_DERIVED_H
 
-#include <runtime/base/buffer.h>
+#include <runtime/base/arena.h>
+#include <runtime/codec/json.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 typedef struct trp_derived trp_derived;
 
-// Begins to make them. NULL: no memory, or no thread.
-trp_derived *trp_derived_open(const char *run);
+// Begins to make them. `params`: a JSON object, which is copied; NULL: none. NULL: no memory, or no
+// thread.
+trp_derived *trp_derived_open(const char *run, const char *params);
 // The journal has its last line.
 void trp_derived_end(trp_derived *derived);
 // Waits until the files have all of an ended run, but not for long: a disk may hang.
@@ -28,13 +31,33 @@ void trp_derived_settle(void);
 // They are brought up to date once more; nobody waits for it.
 void trp_derived_close(trp_derived *derived);
 
-// The pure part: text of a journal in, pieces of the three files out.
-enum { TRP_DERIVED_JSON, TRP_DERIVED_CSV, TRP_DERIVED_EVENTS, TRP_DERIVED_FILES };
+// The pure part: text of a journal in, pieces of the files out.
+enum {
+    TRP_DERIVED_JSON,
+    TRP_DERIVED_CSV,
+    TRP_DERIVED_EVENTS,
+    TRP_DERIVED_PARAMS,
+    TRP_DERIVED_FILES,
+};
 enum { TRP_DERIVED_HELD = 4096 };
+// Params of more bytes are in params.json alone, and in no line.
+enum { TRP_DERIVED_PARAMS_MAX = 16384 };
+
+// What is the same in all lines of a run.
+typedef struct trp_derived_run {
+    const char *name; // Of its folder.
+    const char *host;
+    trp_json params;  // An object; empty: none.
+    trp_buffer heads; // ",config/rate,config/batch": columns of progress.csv,
+    trp_buffer cells; // ",0.1,32": and what stands in them.
+} trp_derived_run;
 
 typedef struct trp_derived_row trp_derived_row;
 
 typedef struct trp_derived_state {
+    trp_derived_run run;
+    int pid;                  // Of rank 0; 0: not known.
+    char end[32];             // How the run has ended; "": it has not.
     double opened_s;          // When the run was opened last, since 1970.
     double begun_s;           // And first; 0: not yet.
     double base_s, elapsed_s; // The run's seconds at that opening, and at the last report.
@@ -45,6 +68,10 @@ typedef struct trp_derived_state {
     size_t held;
 } trp_derived_state;
 
+// Begins one for a run. The texts stay the caller's; params that are too long, or no object, are
+// left out of lines.
+void trp_derived_begin(trp_derived_state *state, const char *name, const char *host,
+                       const char *params);
 // Takes one line of the journal; one that it cannot read is left out.
 void trp_derived_take(trp_derived_state *state, const char *line, size_t size,
                       trp_buffer out[TRP_DERIVED_FILES]);
@@ -52,6 +79,8 @@ void trp_derived_take(trp_derived_state *state, const char *line, size_t size,
 int trp_derived_waits(const trp_derived_state *state);
 // Writes that row, and all behind it that wait for it alone, or with `all` each, as they are.
 void trp_derived_give_up(trp_derived_state *state, bool all, trp_buffer out[TRP_DERIVED_FILES]);
+// The journal has ended: what TensorBoard is told of that.
+void trp_derived_finish(trp_derived_state *state, trp_buffer out[TRP_DERIVED_FILES]);
 void trp_derived_state_free(trp_derived_state *state);
 
 #endif

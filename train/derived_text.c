@@ -3,7 +3,8 @@
 
 #include <math.h>
 #include <runtime/base/memory.h>
-#include <runtime/codec/json.h>
+#include <runtime/codec/csv.h>
+#include <runtime/codec/json_leaves.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -12,11 +13,12 @@
 
 // Of those lines that count here.
 TROUPE_STRUCT(derived_line, (troupe_text, event), (int, report), (double, elapsed_s),
-              (troupe_text, checkpoint), (troupe_text, at), (bool, saving));
+              (troupe_text, checkpoint), (troupe_text, at), (bool, saving), (troupe_text, status));
 
 typedef struct report {
     troupe_report_event event; // Its checkpoint is a name.
     double since_s, wall_s;    // `since_s`: the last one.
+    int pid;                   // Of rank 0; 0: not known.
 } report;
 
 struct trp_derived_row {
@@ -47,6 +49,68 @@ static bool has_metric(const report *it, const char *name)
     return false;
 }
 
+// ---- params
+
+static bool add_column(void *user, const char *name, trp_json value)
+{
+    trp_derived_run *run = user;
+    trp_buffer title = {0}, text = {0};
+    trp_buffer_printf(&title, "config/%s", name);
+    trp_buffer_append(&title, "", 1);
+    trp_json_plain(value, &text);
+    trp_buffer_append(&text, "", 1);
+    bool whole = !title.failed && !text.failed;
+    if (whole) {
+        trp_buffer_append(&run->heads, ",", 1);
+        trp_csv_text(&run->heads, (const char *)title.data);
+        trp_buffer_append(&run->cells, ",", 1);
+        if (!trp_json_is_null(value))
+            trp_csv_text(&run->cells, (const char *)text.data);
+    }
+    trp_buffer_free(&title);
+    trp_buffer_free(&text);
+    return whole;
+}
+
+void trp_derived_begin(trp_derived_state *state, const char *name, const char *host,
+                       const char *params)
+{
+    trp_derived_run *run = &state->run;
+    *run = (trp_derived_run){.name = name, .host = host};
+    trp_json given;
+    if (params == NULL || trp_json_parse(params, strlen(params), &given) != TROUPE_OK ||
+        !trp_json_is_object(given))
+        return;
+    run->params = given;
+    if (given.size > TRP_DERIVED_PARAMS_MAX)
+        return;
+    if (!trp_json_leaves(given, add_column, run) || run->heads.failed || run->cells.failed) {
+        trp_buffer_free(&run->heads);
+        trp_buffer_free(&run->cells);
+    }
+}
+
+// The run is opened for the first time.
+static void write_params(const trp_derived_state *state, trp_buffer out[TRP_DERIVED_FILES])
+{
+    const trp_derived_run *run = &state->run;
+    trp_tensorboard_begin(state->begun_s, &out[TRP_DERIVED_EVENTS]);
+    if (run->params.size == 0)
+        return;
+    trp_buffer_append(&out[TRP_DERIVED_PARAMS], run->params.at, run->params.size);
+    trp_buffer_append(&out[TRP_DERIVED_PARAMS], "\n", 1);
+    if (run->params.size <= TRP_DERIVED_PARAMS_MAX)
+        trp_tensorboard_params(state->begun_s, run->params, &out[TRP_DERIVED_EVENTS]);
+}
+
+void trp_derived_finish(trp_derived_state *state, trp_buffer out[TRP_DERIVED_FILES])
+{
+    if (state->end[0] == '\0' || state->run.heads.size == 0)
+        return;
+    trp_tensorboard_end(state->opened_s + state->elapsed_s - state->base_s,
+                        strcmp(state->end, "OK") == 0, &out[TRP_DERIVED_EVENTS]);
+}
+
 // ---- result.json
 
 static void add_name(const char *name, trp_buffer *out)
@@ -64,13 +128,50 @@ static void add_number(const report *it, const char *name, double value, trp_buf
     trp_json_number(out, value);
 }
 
-static void write_json(const report *it, trp_buffer *out)
+static void add_text(const report *it, const char *name, const char *value, trp_buffer *out)
 {
-    char date[32] = "";
+    if (has_metric(it, name))
+        return;
+    add_name(name, out);
+    trp_json_text(out, value);
+}
+
+typedef struct date_text {
+    char text[32];
+} date_text;
+
+static date_text date_of(const report *it)
+{
+    date_text date = {""};
     struct tm local;
     time_t second = (time_t)it->wall_s;
     if (localtime_r(&second, &local) != NULL)
-        (void)strftime(date, sizeof date, "%Y-%m-%d_%H-%M-%S", &local);
+        (void)strftime(date.text, sizeof date.text, "%Y-%m-%d_%H-%M-%S", &local);
+    return date;
+}
+
+// What is the same in all lines of the run.
+static void add_run(const trp_derived_run *run, const report *it, trp_buffer *line)
+{
+    if (run->name == NULL)
+        return;
+    add_text(it, "trial_id", run->name, line);
+    add_text(it, "hostname", run->host, line);
+    if (it->pid > 0)
+        add_number(it, "pid", it->pid, line);
+    if (!has_metric(it, "done")) {
+        add_name("done", line);
+        trp_buffer_append(line, "false", 5);
+    }
+    if (run->params.size > 0 && run->params.size <= TRP_DERIVED_PARAMS_MAX &&
+        !has_metric(it, "config")) {
+        add_name("config", line);
+        trp_buffer_append(line, run->params.at, run->params.size);
+    }
+}
+
+static void write_json(const trp_derived_run *run, const report *it, trp_buffer *out)
+{
     trp_buffer line = {0};
     trp_buffer_append(&line, "{", 1);
     for (size_t i = 0; i < it->event.count; i++) {
@@ -81,18 +182,11 @@ static void write_json(const report *it, trp_buffer *out)
     add_number(it, "time_total_s", it->event.elapsed_s, &line);
     add_number(it, "time_this_iter_s", it->since_s, &line);
     add_number(it, "timestamp", floor(it->wall_s), &line);
-    if (!has_metric(it, "date")) {
-        add_name("date", &line);
-        trp_json_text(&line, date);
-    }
-    if (!has_metric(it, "checkpoint_dir_name")) {
-        add_name("checkpoint_dir_name", &line);
-        trp_json_text(&line, it->event.checkpoint);
-    }
-    if (it->event.source[0] != '\0' && !has_metric(it, "source")) {
-        add_name("source", &line);
-        trp_json_text(&line, it->event.source);
-    }
+    add_text(it, "date", date_of(it).text, &line);
+    add_text(it, "checkpoint_dir_name", it->event.checkpoint, &line);
+    if (it->event.source[0] != '\0')
+        add_text(it, "source", it->event.source, &line);
+    add_run(run, it, &line);
     trp_buffer_append(&line, "}\n", 2);
     out->failed = out->failed || line.failed;
     trp_buffer_append(out, line.data, line.size);
@@ -100,28 +194,6 @@ static void write_json(const report *it, trp_buffer *out)
 }
 
 // ---- progress.csv
-
-static void write_field(const char *text, trp_buffer *out)
-{
-    if (strpbrk(text, ",\"\r\n") == NULL) {
-        trp_buffer_append(out, text, strlen(text));
-        return;
-    }
-    trp_buffer_append(out, "\"", 1);
-    for (; *text != '\0'; text++)
-        trp_buffer_append(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
-    trp_buffer_append(out, "\"", 1);
-}
-
-static void write_number(double value, trp_buffer *out)
-{
-    if (isnan(value)) // As pandas and NumPy read them.
-        trp_buffer_append(out, "nan", 3);
-    else if (isinf(value))
-        trp_buffer_printf(out, "%s", value > 0 ? "inf" : "-inf");
-    else
-        trp_json_number(out, value);
-}
 
 // The columns are those of the first report for good. False: no memory.
 static bool write_head(trp_derived_state *state, const report *it, trp_buffer *out)
@@ -140,8 +212,11 @@ static bool write_head(trp_derived_state *state, const report *it, trp_buffer *o
                            "checkpoint_dir_name,source");
     for (size_t i = 0; i < state->column_count; i++) {
         trp_buffer_append(out, ",", 1);
-        write_field(state->columns[i], out);
+        trp_csv_text(out, state->columns[i]);
     }
+    if (state->run.name != NULL)
+        trp_buffer_printf(out, ",date,trial_id,hostname,pid,done");
+    trp_buffer_append(out, state->run.heads.data, state->run.heads.size);
     trp_buffer_append(out, "\n", 1);
     state->has_head = true;
     return true;
@@ -149,19 +224,32 @@ static bool write_head(trp_derived_state *state, const report *it, trp_buffer *o
 
 static void write_row(const trp_derived_state *state, const report *it, trp_buffer *out)
 {
+    const trp_derived_run *run = &state->run;
     trp_buffer_printf(out, "%d,", it->event.number);
-    write_number(it->event.elapsed_s, out);
+    trp_csv_number(out, it->event.elapsed_s);
     trp_buffer_append(out, ",", 1);
-    write_number(it->since_s, out);
+    trp_csv_number(out, it->since_s);
     trp_buffer_printf(out, ",%.0f,%s,", floor(it->wall_s),
                       it->event.checkpoint != NULL ? it->event.checkpoint : "");
-    write_field(it->event.source, out);
+    if (it->event.source[0] != '\0')
+        trp_csv_text(out, it->event.source);
     for (size_t i = 0; i < state->column_count; i++) {
         trp_buffer_append(out, ",", 1);
         for (size_t k = 0; k < it->event.count; k++)
             if (strcmp(it->event.metrics[k].name, state->columns[i]) == 0)
-                write_number(it->event.metrics[k].value, out);
+                trp_csv_number(out, it->event.metrics[k].value);
     }
+    if (run->name != NULL) {
+        trp_buffer_printf(out, ",%s,", date_of(it).text);
+        trp_csv_text(out, run->name);
+        trp_buffer_append(out, ",", 1);
+        trp_csv_text(out, run->host);
+        trp_buffer_append(out, ",", 1);
+        if (it->pid > 0)
+            trp_buffer_printf(out, "%d", it->pid);
+        trp_buffer_printf(out, ",false");
+    }
+    trp_buffer_append(out, run->cells.data, run->cells.size);
     trp_buffer_append(out, "\n", 1);
 }
 
@@ -170,7 +258,7 @@ static void write_row(const trp_derived_state *state, const report *it, trp_buff
 static void write_report(trp_derived_state *state, const report *it,
                          trp_buffer out[TRP_DERIVED_FILES])
 {
-    write_json(it, &out[TRP_DERIVED_JSON]);
+    write_json(&state->run, it, &out[TRP_DERIVED_JSON]);
     trp_buffer *csv = &out[TRP_DERIVED_CSV];
     if (!state->has_head && !write_head(state, it, csv))
         csv->failed = true;
@@ -259,6 +347,16 @@ static void take_commit(trp_derived_state *state, int number, const char *checkp
 
 // ---- lines of the journal
 
+// The process of rank 0; one that the line does not have is not known.
+static int first_pid(trp_json attempt, trp_arena *arena)
+{
+    int pid = 0;
+    trp_json pids, first = {0};
+    if (trp_json_member(attempt, "pids", &pids) && trp_json_next_item(pids, &first))
+        (void)trp_json_read(&troupe_type_int, first, arena, &pid);
+    return pid;
+}
+
 static void take_value(trp_derived_state *state, trp_json value, trp_arena *arena,
                        trp_buffer out[TRP_DERIVED_FILES])
 {
@@ -271,14 +369,15 @@ static void take_value(trp_derived_state *state, trp_json value, trp_arena *aren
         state->base_s = state->elapsed_s;
         if (state->begun_s == 0) {
             state->begun_s = state->opened_s;
-            trp_tensorboard_begin(state->begun_s, &out[TRP_DERIVED_EVENTS]);
+            write_params(state, out);
         }
     } else if (strcmp(line.event, "report") == 0) {
         report it = {.event = {.number = line.report,
                                .elapsed_s = line.elapsed_s,
                                .checkpoint = line.checkpoint},
                      .since_s = line.elapsed_s - state->elapsed_s,
-                     .wall_s = state->opened_s + line.elapsed_s - state->base_s};
+                     .wall_s = state->opened_s + line.elapsed_s - state->base_s,
+                     .pid = state->pid};
         (void)trp_report_event_read(value, arena, &it.event); // What can be read of it.
         it.event.ranks = NULL;
         it.event.rank_count = 0;
@@ -288,8 +387,10 @@ static void take_value(trp_derived_state *state, trp_json value, trp_arena *aren
         take_commit(state, line.report, line.checkpoint, out);
     } else if (strcmp(line.event, "attempt") == 0) {
         take_commit(state, line.report, NULL, out); // Later ones are made again.
+        state->pid = first_pid(value, arena);
     } else if (strcmp(line.event, "end") == 0) {
         trp_derived_give_up(state, true, out);
+        (void)snprintf(state->end, sizeof state->end, "%s", line.status != NULL ? line.status : "");
     }
 }
 
@@ -308,6 +409,8 @@ void trp_derived_state_free(trp_derived_state *state)
     for (size_t i = 0; i < state->column_count; i++)
         trp_free(state->columns[i]);
     trp_free(state->columns);
+    trp_buffer_free(&state->run.heads);
+    trp_buffer_free(&state->run.cells);
     for (trp_derived_row *row = state->first, *next; row != NULL; row = next) {
         next = row->next;
         trp_free(row);

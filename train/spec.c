@@ -30,22 +30,32 @@ static const char *keep_text(trp_arena *arena, const char *text)
     return copy != NULL ? strcpy(copy, text) : NULL;
 }
 
-troupe_status trp_spec_metadata(const char *given, trp_arena *arena, const char **kept)
+// Makes the JSON object that an option is canonical, in the arena; *kept stays where none is given.
+static troupe_status take_object(const char *option, const char *given, trp_arena *arena,
+                                 const char **kept)
 {
     trp_json value;
     trp_buffer text = {0};
     if (given == NULL)
         return TROUPE_OK;
-    if (trp_json_parse(given, strlen(given), &value) != TROUPE_OK)
-        return trp_error_prefix("option .metadata is not JSON");
+    if (trp_json_parse(given, strlen(given), &value) != TROUPE_OK) {
+        char prefix[64];
+        snprintf(prefix, sizeof prefix, "option .%s is not JSON", option);
+        return trp_error_prefix(prefix);
+    }
     if (!trp_json_is_object(value))
-        return troupe_fail(TROUPE_INVALID, "option .metadata is '%.60s': expected a JSON object",
+        return troupe_fail(TROUPE_INVALID, "option .%s is '%.60s': expected a JSON object", option,
                            given);
     troupe_status status = trp_json_canonical(value, &text);
     *kept = trp_buffer_keep(&text, arena);
     if (status == TROUPE_OK && *kept == NULL)
-        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for .metadata");
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for .%s", option);
     return status;
+}
+
+troupe_status trp_spec_metadata(const char *given, trp_arena *arena, const char **kept)
+{
+    return take_object("metadata", given, arena, kept);
 }
 
 troupe_status trp_spec_make(const troupe_trainer *trainer, const trp_packed *config,
@@ -68,7 +78,8 @@ troupe_status trp_spec_make(const troupe_trainer *trainer, const trp_packed *con
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the config of a job");
     if (size > 0)
         memcpy(copy, config->bytes.data, size);
-    return trp_spec_metadata(spec->options.metadata, arena, &spec->options.metadata);
+    TROUPE_TRY(trp_spec_metadata(spec->options.metadata, arena, &spec->options.metadata));
+    return take_object("params", spec->options.params, arena, &spec->options.params);
 }
 
 troupe_status trp_spec_set_data(trp_job_spec *spec, const troupe_data_given *given,
@@ -146,7 +157,7 @@ troupe_status trp_spec_config(const trp_job_spec *spec, const troupe_trainer *tr
 
 trp_packed_options trp_spec_identity(trp_packed_options options)
 {
-    options.storage = options.name = options.metadata = NULL;
+    options.storage = options.name = options.metadata = options.params = NULL;
     options.open = options.console = options.server = options.priority = 0;
     options.force = false;
     options.start_at = 0;

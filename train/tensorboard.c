@@ -1,12 +1,22 @@
 // tensorboard.c: see tensorboard.h.
 #include <train/tensorboard.h>
 
+#include <math.h>
+#include <runtime/codec/json_leaves.h>
 #include <string.h>
 
 // Fields of the messages, by the numbers of tensorboard's event.proto and summary.proto.
 enum { EVENT_WALL_TIME = 1, EVENT_STEP = 2, EVENT_FILE_VERSION = 3, EVENT_SUMMARY = 5 };
 enum { SUMMARY_VALUE = 1 };
-enum { VALUE_TAG = 1, VALUE_SIMPLE_VALUE = 2 };
+enum { VALUE_TAG = 1, VALUE_SIMPLE_VALUE = 2, VALUE_METADATA = 9 };
+enum { METADATA_PLUGIN = 1, PLUGIN_NAME = 1, PLUGIN_CONTENT = 2 };
+// Of its HParams page's plugin_data.proto and api.proto.
+enum { HPARAMS_VERSION = 1, HPARAMS_START = 3, HPARAMS_END = 4 };
+enum { START_PARAMS = 1, START_TIME = 5, END_STATUS = 1, END_TIME = 2 };
+enum { ENTRY_KEY = 1, ENTRY_VALUE = 2 };
+enum { STATUS_SUCCESS = 1, STATUS_FAILURE = 2 };
+// Of Protocol Buffers' struct.proto.
+enum { STRUCT_NUMBER = 2, STRUCT_STRING = 3, STRUCT_BOOL = 4 };
 // How a field is encoded.
 enum { VARINT = 0, FIXED_64 = 1, LENGTH_DELIMITED = 2, FIXED_32 = 5 };
 
@@ -107,4 +117,98 @@ void trp_tensorboard_report(double wall_s, const troupe_report_event *report, tr
     trp_buffer_free(&summary);
     trp_buffer_free(&value);
     trp_buffer_free(&tag);
+}
+
+// ---- hyperparameters
+
+static void write_double(trp_buffer *out, int field, double value)
+{
+    write_key(out, field, FIXED_64);
+    trp_buffer_append(out, &value, sizeof value);
+}
+
+// Adds a message that is a field of another, and frees it.
+static void write_message(trp_buffer *out, int field, trp_buffer *message)
+{
+    out->failed = out->failed || message->failed;
+    write_bytes(out, field, message->data, message->size);
+    trp_buffer_free(message);
+}
+
+static bool is_bool(trp_json value)
+{
+    return value.size > 0 && (value.at[0] == 't' || value.at[0] == 'f');
+}
+
+// A list is shown as its text, and so is what no number is: the page is drawn from JSON.
+static void write_param(trp_json value, trp_buffer *out)
+{
+    trp_arena arena = {0};
+    trp_buffer text = {0};
+    double number;
+    if (is_bool(value)) {
+        write_key(out, STRUCT_BOOL, VARINT);
+        write_varint(out, value.at[0] == 't');
+    } else if (trp_json_read(&troupe_type_double, value, &arena, &number) == TROUPE_OK &&
+               isfinite(number)) {
+        write_double(out, STRUCT_NUMBER, number);
+    } else {
+        trp_json_plain(value, &text);
+        write_message(out, STRUCT_STRING, &text);
+    }
+    trp_arena_clear(&arena);
+}
+
+static bool add_param(void *user, const char *name, trp_json value)
+{
+    trp_buffer *start = user, entry = {0}, of = {0};
+    if (trp_json_is_null(value))
+        return true;
+    write_bytes(&entry, ENTRY_KEY, name, strlen(name));
+    write_param(value, &of);
+    write_message(&entry, ENTRY_VALUE, &of);
+    write_message(start, START_PARAMS, &entry);
+    return !start->failed;
+}
+
+// Wraps what the page is told into an event.
+static void write_hparams(double wall_s, const char *tag, int field, trp_buffer *message,
+                          trp_buffer *out)
+{
+    static const char name[] = "hparams";
+    trp_buffer content = {0}, plugin = {0}, metadata = {0}, value = {0}, summary = {0}, event = {0};
+    write_key(&content, HPARAMS_VERSION, VARINT);
+    write_varint(&content, 0);
+    write_message(&content, field, message);
+    write_bytes(&plugin, PLUGIN_NAME, name, sizeof name - 1);
+    write_message(&plugin, PLUGIN_CONTENT, &content);
+    write_message(&metadata, METADATA_PLUGIN, &plugin);
+    write_bytes(&value, VALUE_TAG, tag, strlen(tag));
+    write_message(&value, VALUE_METADATA, &metadata);
+    write_message(&summary, SUMMARY_VALUE, &value);
+    begin_event(&event, wall_s);
+    write_message(&event, EVENT_SUMMARY, &summary);
+    end_event(&event, out);
+}
+
+void trp_tensorboard_params(double wall_s, trp_json params, trp_buffer *out)
+{
+    trp_buffer start = {0};
+    if (!trp_json_leaves(params, add_param, &start))
+        start.failed = true;
+    if (start.size > 0) { // Without any there is nothing to compare.
+        write_double(&start, START_TIME, wall_s);
+        write_hparams(wall_s, "_hparams_/session_start_info", HPARAMS_START, &start, out);
+    }
+    out->failed = out->failed || start.failed;
+    trp_buffer_free(&start);
+}
+
+void trp_tensorboard_end(double wall_s, bool well, trp_buffer *out)
+{
+    trp_buffer end = {0};
+    write_key(&end, END_STATUS, VARINT);
+    write_varint(&end, well ? STATUS_SUCCESS : STATUS_FAILURE);
+    write_double(&end, END_TIME, wall_s);
+    write_hparams(wall_s, "_hparams_/session_end_info", HPARAMS_END, &end, out);
 }

@@ -33,7 +33,25 @@ assert sorted(events.Tags()["scalars"]) == ["epoch", "loss"], events.Tags()
 loss = events.Scalars("loss")
 assert [at.step for at in loss] == list(range(1, 9)), loss
 assert all(abs(at.value - 1 / at.step) < 1e-6 for at in loss), loss
+
+# The HParams page: what began, with which config, and how it ended.
+from tensorboard.plugins.hparams import plugin_data_pb2
+
+
+def told(tag):
+    content = events.SummaryMetadata("_hparams_/" + tag).plugin_data.content
+    return plugin_data_pb2.HParamsPluginData.FromString(content)
+
+
+config = json.load(open(run + "/params.json"))
+assert config == {"reports": 8, "fails": False}, config
+start = told("session_start_info").session_start_info
+assert sorted(start.hparams) == ["fails", "reports"], start
+assert start.hparams["reports"].number_value == 8 and not start.hparams["fails"].bool_value, start
+assert told("session_end_info").session_end_info.status == 1
+
 results = [json.loads(line) for line in open(run + "/result.json")]
+assert all(result["config"] == config and result["trial_id"] == "tour" for result in results)
 rows = list(csv.DictReader(open(run + "/progress.csv")))
 assert len(results) == len(rows) == 8
 for number, (result, row) in enumerate(zip(results, rows), 1):

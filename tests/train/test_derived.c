@@ -37,6 +37,13 @@ static void take(outcome *into, const char *line)
     trp_derived_take(&into->state, line, strlen(line), into->out);
 }
 
+static void take_number(outcome *all, const char *event, int number, const char *rest)
+{
+    char line[256];
+    snprintf(line, sizeof line, "{\"event\": \"%s\", \"report\": %d%s}", event, number, rest);
+    take(all, line);
+}
+
 static const char *text_of(outcome *of, int file)
 {
     assert_false(of->out[file].failed);
@@ -84,6 +91,58 @@ static void test_lines_of_the_journal_become_rows(void **state)
     free_outcome(&all);
 }
 
+static void test_lines_have_what_the_run_was_configured_with(void **state)
+{
+    (void)state;
+    outcome all = {0};
+    setenv("TZ", "UTC", 1);
+    trp_derived_begin(&all.state, "fit_00001", "box,1",
+                      "{\"rate\": 0.5, \"of\": {\"kind\": \"a,b\"}}");
+    take(&all, "{\"event\": \"open\", \"epoch\": 1, \"at\": \"2026-11-24T12:00:00.000Z\"}");
+    take(&all, "{\"event\": \"attempt\", \"attempt\": 0, \"report\": 0, \"pids\": [41, 42]}");
+    take(&all, "{\"event\": \"report\", \"report\": 1, \"elapsed_s\": 1, \"metrics\": "
+               "{\"loss\": 2, \"done\": 1}}");
+    assert_string_equal(text_of(&all, TRP_DERIVED_PARAMS),
+                        "{\"rate\": 0.5, \"of\": {\"kind\": \"a,b\"}}\n");
+    assert_string_equal(
+        text_of(&all, TRP_DERIVED_JSON),
+        "{\"loss\": 2, \"done\": 1, \"training_iteration\": 1, \"time_total_s\": 1, "
+        "\"time_this_iter_s\": 1, \"timestamp\": 1795521601, \"date\": \"2026-11-24_12-00-01\", "
+        "\"checkpoint_dir_name\": null, \"trial_id\": \"fit_00001\", \"hostname\": \"box,1\", "
+        "\"pid\": 41, \"config\": {\"rate\": 0.5, \"of\": {\"kind\": \"a,b\"}}}\n");
+    assert_string_equal(text_of(&all, TRP_DERIVED_CSV),
+                        "training_iteration,time_total_s,time_this_iter_s,timestamp,"
+                        "checkpoint_dir_name,source,loss,done,date,trial_id,hostname,pid,done,"
+                        "config/rate,config/of/kind\n"
+                        "1,1,1,1795521601,,,2,1,2026-11-24_12-00-01,fit_00001,\"box,1\",41,false,"
+                        "0.5,\"a,b\"\n");
+    size_t before = all.out[TRP_DERIVED_EVENTS].size;
+    trp_derived_finish(&all.state, all.out); // It has not ended.
+    assert_int_equal(all.out[TRP_DERIVED_EVENTS].size, before);
+    take(&all, "{\"event\": \"end\", \"status\": \"OK\", \"stopped\": false}");
+    trp_derived_finish(&all.state, all.out);
+    assert_true(all.out[TRP_DERIVED_EVENTS].size > before);
+    free_outcome(&all);
+}
+
+// Params that are long are in their own file alone.
+static void test_long_params_are_in_no_line(void **state)
+{
+    (void)state;
+    outcome all = {0};
+    trp_buffer params = {0};
+    trp_buffer_printf(&params, "{\"long\": \"%0*d\"}", TRP_DERIVED_PARAMS_MAX, 0);
+    trp_buffer_append(&params, "", 1);
+    trp_derived_begin(&all.state, "fit", "box", (const char *)params.data);
+    take(&all, "{\"event\": \"open\", \"epoch\": 1, \"at\": \"2026-11-24T12:00:00.000Z\"}");
+    take_number(&all, "report", 1, ", \"metrics\": {\"loss\": 2}");
+    assert_int_equal(all.out[TRP_DERIVED_PARAMS].size, params.size);
+    assert_null(strstr(text_of(&all, TRP_DERIVED_JSON), "config"));
+    assert_null(strstr(text_of(&all, TRP_DERIVED_CSV), "config"));
+    trp_buffer_free(&params);
+    free_outcome(&all);
+}
+
 // The rows of result.json so far, as "1:name 2: ": numbers and the names of their checkpoints.
 static const char *rows_of(outcome *of, char *rows, size_t size)
 {
@@ -99,13 +158,6 @@ static const char *rows_of(outcome *of, char *rows, size_t size)
     }
     of->out[TRP_DERIVED_JSON].size--; // The end that text_of has put there.
     return rows;
-}
-
-static void take_number(outcome *all, const char *event, int number, const char *rest)
-{
-    char line[256];
-    snprintf(line, sizeof line, "{\"event\": \"%s\", \"report\": %d%s}", event, number, rest);
-    take(all, line);
 }
 
 static void take_saving(outcome *all, int number)
@@ -226,17 +278,21 @@ static void check_crc(const void *data, size_t size, const void *stored)
     assert_int_equal((rotated >> 17) | (rotated << 15), crc);
 }
 
-static void read_value(const unsigned char *at, const unsigned char *end, scalar *into)
+// Whether it is a scalar. (What else there is is taken apart in test_tensorboard.)
+static bool read_value(const unsigned char *at, const unsigned char *end, scalar *into)
 {
     const unsigned char *data;
     uint64_t size;
+    bool is_scalar = false;
     while (at < end) {
         uint64_t number = field(&at, &data, &size);
         if (number == 1)
             snprintf(into->tag, sizeof into->tag, "%.*s", (int)size, (const char *)data);
         else if (number == 2)
             memcpy(&into->value, data, sizeof into->value);
+        is_scalar = is_scalar || number == 2;
     }
+    return is_scalar;
 }
 
 static size_t read_event(const unsigned char *at, const unsigned char *end, scalar *into,
@@ -255,10 +311,10 @@ static size_t read_event(const unsigned char *at, const unsigned char *end, scal
         else if (number == 3)
             *version = size == 13 && memcmp(data, "brain.Event:2", 13) == 0;
         else if (number == 5)
-            for (const unsigned char *part = data; part < data + size; count++) {
+            for (const unsigned char *part = data; part < data + size;) {
                 assert_int_equal(field(&part, &inner, &inner_size), 1);
                 into[count] = about;
-                read_value(inner, inner + inner_size, &into[count]);
+                count += read_value(inner, inner + inner_size, &into[count]);
             }
     }
     return count;
@@ -400,6 +456,43 @@ static void test_a_run_has_them_and_they_go_on_with_it(void **state)
     }
 }
 
+static bool has_line(const char *name, const char *part)
+{
+    char *path = support_path(folder, name), *text = support_read_file(path);
+    bool has = text != NULL && strstr(text, part) != NULL;
+    free(text);
+    free(path);
+    return has;
+}
+
+// B20.
+static void test_a_run_puts_down_what_it_was_configured_with(void **state)
+{
+    (void)state;
+    char expected[128], host[65] = "";
+    assert_true(train(2, false, TROUPE_OPEN_NEW));
+    assert_true(has_line("tour/params.json", "{\"reports\": 2, \"fails\": false}\n"));
+    assert_true(has_line("tour/result.json", "\"config\": {\"reports\": 2, \"fails\": false}}\n"));
+    assert_true(has_line("tour/result.json", "\"trial_id\": \"tour\""));
+    assert_int_equal(gethostname(host, sizeof host - 1), 0);
+    snprintf(expected, sizeof expected, "\"hostname\": \"%s\", \"pid\": ", host);
+    assert_true(has_line("tour/result.json", expected));
+    assert_true(has_line("tour/progress.csv", ",config/reports,config/fails\n"));
+    assert_true(has_line("tour/progress.csv", ",false,2,false\n"));
+
+    troupe_result *result = NULL;
+    plan config = {1, false};
+    troupe_must(troupe_train(fit, &config, &result, .storage = folder, .name = "given",
+                             .params = " {\"of\" : {\"mine\": 1}} "));
+    troupe_result_free(&result);
+    assert_true(has_line("given/params.json", "{\"of\":{\"mine\":1}}\n"));
+    assert_true(has_line("given/progress.csv", ",config/of/mine\n"));
+    assert_int_equal(
+        troupe_train(fit, &config, &result, .storage = folder, .name = "refused", .params = "[1]"),
+        TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, ".params is '[1]'"));
+}
+
 // They were committed by a thread, after the lines of their reports.
 static void test_each_row_names_its_checkpoint(void **state)
 {
@@ -477,7 +570,7 @@ static void test_a_long_line_becomes_a_row(void **state)
     trp_buffer_printf(&text, "], \"metrics\": {\"a\": 1}}\n"
                              "{\"event\": \"report\", \"report\": 2}\n");
     support_write_file(path, (const char *)text.data, text.size);
-    trp_derived *derived = trp_derived_open(folder);
+    trp_derived *derived = trp_derived_open(folder, NULL);
     trp_derived_end(derived);
     trp_derived_await(derived);
     assert_int_equal(count_lines("result.json"), 2);
@@ -507,9 +600,13 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_checksum_is_castagnolis),
         cmocka_unit_test(test_lines_of_the_journal_become_rows),
+        cmocka_unit_test(test_lines_have_what_the_run_was_configured_with),
+        cmocka_unit_test(test_long_params_are_in_no_line),
         cmocka_unit_test(test_a_row_waits_for_the_name_of_its_checkpoint),
         cmocka_unit_test(test_rows_do_not_wait_without_bound),
         cmocka_unit_test(test_events_can_be_taken_apart),
+        cmocka_unit_test_setup_teardown(test_a_run_puts_down_what_it_was_configured_with,
+                                        make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_each_row_names_its_checkpoint, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(test_a_run_has_them_and_they_go_on_with_it, make_folder,

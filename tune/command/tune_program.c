@@ -78,7 +78,9 @@ static troupe_status submit_filled(const program *it, const trp_text_config *dra
                                     .json = drawn->params,
                                     .grace_s = GRACE_S,
                                     .json_lines = true};
-    return troupe_submit_as(&troupe_trainer_troupe_process, &config, follower, job, how);
+    troupe_train_options with = *how;
+    with.params = drawn->params; // And not the command line.
+    return troupe_submit_as(&troupe_trainer_troupe_process, &config, follower, job, &with);
 }
 
 static troupe_status submit(const troupe_trainer *trainer, const void *config,

@@ -55,6 +55,7 @@ troupe_status trp_space_check_option(const troupe_param *param)
         {"env", "it is a text; what a trial needs to know belongs into its config"},
         {"from", "it is a text; a checkpoint to begin with belongs into the config"},
         {"metadata", "it is a text; what is to be kept of a trial belongs into its config"},
+        {"params", "they are what is drawn"},
         {"resources_per_rank", "it is a text, and only numbers can be drawn"},
         {"keep_metric", "it is a text, and only numbers can be drawn"},
         {"keep_goal", "it goes with keep_metric, which is the same for all trials"},

@@ -522,10 +522,7 @@ static void set_due(trp_control *control, trp_trial *trial, int64_t due_ns)
 // A group of the trial runs.
 static void begun(trp_control *control, trp_trial *trial)
 {
-    troupe_sweep *sweep = control->sweep;
-    double limit_s = sweep->how.trial_timeout_s;
-    if (trial->phase == TRP_TRIAL_QUEUED && sweep->how.server == TROUPE_SERVER_AUTO)
-        trp_journal_params(sweep, trial, sweep->port->path(trial->job));
+    double limit_s = control->sweep->how.trial_timeout_s;
     control->busy += trial->phase == TRP_TRIAL_PAUSED;
     trial->put_by = false;
     trp_trial_running(trial);

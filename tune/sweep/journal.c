@@ -1,17 +1,11 @@
 // journal.c: see tune/sweep/journal.h.
 #include <tune/sweep/journal.h>
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <runtime/base/log.h>
 #include <runtime/codec/json.h>
-#include <runtime/host/folder.h>
 #include <stdio.h>
 #include <string.h>
 #include <tune/sweep/sweep_facts.h>
-#include <unistd.h>
 
 static const char *goal_name(troupe_goal goal)
 {
@@ -191,38 +185,4 @@ void trp_journal_ended(trp_tune_record *record, const trp_trial *trial)
     trp_buffer_printf(&line, ", \"error\": ");
     trp_json_text(&line, trial->view.error);
     trp_tune_record_add(record, &line);
-}
-
-// ---- params.json
-
-static bool write_all(int fd, const trp_buffer *text)
-{
-    for (size_t done = 0; done < text->size;) {
-        ssize_t wrote = write(fd, text->data + done, text->size - done);
-        if (wrote < 0 && errno == EINTR)
-            continue;
-        if (wrote <= 0)
-            return false;
-        done += (size_t)wrote;
-    }
-    return true;
-}
-
-void trp_journal_params(troupe_sweep *sweep, const trp_trial *trial, const char *folder)
-{
-    char path[PATH_MAX];
-    trp_buffer config = {0};
-    trp_journal_config(&config, sweep, trial->view.config);
-    trp_buffer_append(&config, "\n", 1);
-    snprintf(path, sizeof path, "%s/params.json", folder);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
-    bool written = fd >= 0 && !config.failed && write_all(fd, &config);
-    errno = config.failed ? ENOMEM : errno;
-    if (fd >= 0 && close(fd) != 0)
-        written = false;
-    if (!written && !sweep->warned) {
-        trp_log(TRP_WARN, "%s cannot be written: %s", path, strerror(errno));
-        sweep->warned = true;
-    }
-    trp_buffer_free(&config);
 }

@@ -1,5 +1,5 @@
 // journal.h: what a sweep leaves in its folder: its own lines in trials.jsonl, between those of its
-// study (tune/study/study.h), and params.json in each trial's folder.
+// study (tune/study/study.h).
 //
 //     sweep       the first one: what it is, and its id
 //     submitted   a run of a trial was: with its config
@@ -33,8 +33,5 @@ void trp_journal_ended(trp_tune_record *record, const trp_trial *trial);
 const char *trp_journal_of_report(trp_buffer *out, const trp_trial *trial,
                                   const troupe_report_event *report);
 const char *trp_journal_of_end(trp_buffer *out, const trp_trial *trial);
-
-// Writes params.json into `path`, the trial's folder, which is a run's by then.
-void trp_journal_params(troupe_sweep *sweep, const trp_trial *trial, const char *path);
 
 #endif

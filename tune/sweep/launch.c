@@ -315,8 +315,6 @@ troupe_status trp_control_submit(trp_control *control, trp_trial *trial)
         return refuse(control, trial, status);
     take_job(control, trial, job);
     trp_journal_submitted(control->record, sweep, trial);
-    if (how.server == TROUPE_SERVER_NONE) // Else the folder is none of a run yet.
-        trp_journal_params(sweep, trial, sweep->port->path(job));
     return TROUPE_OK;
 }
 

@@ -78,7 +78,6 @@ struct troupe_sweep {
     size_t objective_count;
     char scheduler[96];
     unsigned digits; // In the names of trials.
-    bool warned;     // A file of a trial could not be written.
     troupe_space *space;
     bool of_json; // The space is from JSON: a trial's config is a trp_text_config.
     // Members of the first line of the record, with commas before them; NULL: none.

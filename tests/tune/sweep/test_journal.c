@@ -33,20 +33,6 @@ static void test_the_folder_tells_the_sweep(void **state)
     assert_int_equal(count_text(text, "\"state\": \"TERMINATED\", \"reports\": 9"), 3);
     free(text);
 
-    const troupe_trial *trial = troupe_sweep_trial(sweep, 1);
-    const fake_settings *config = trial->config;
-    snprintf(path, sizeof path, "%s/first.sweep/%s/params.json", storage, trial->name);
-    text = support_read_file(path);
-    assert_non_null(text);
-    double rate;
-    int hidden, epochs, fail_at;
-    assert_int_equal(sscanf(text,
-                            "{\"rate\": %lf, \"hidden\": %d, \"epochs\": %d, \"fail_at\": %d}\n",
-                            &rate, &hidden, &epochs, &fail_at),
-                     4);
-    assert_true(rate == config->rate);
-    assert_int_equal(hidden, config->hidden);
-    free(text);
     troupe_sweep_free(&sweep);
     fake_shut();
 }
