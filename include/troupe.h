@@ -42,6 +42,7 @@
 #include <troupe/stored.h>
 #include <troupe/tune.h>
 #include <troupe/why.h>
+#include <troupe/results.h>
 #include <troupe/tune_program.h>
 #include <troupe/serve.h>
 // clang-format on

@@ -24,6 +24,7 @@ int tool_submit(int argc, char **argv);
 int tool_train(int argc, char **argv);
 int tool_tune(int argc, char **argv);
 int tool_tune_best(int argc, char **argv);
+int tool_tune_export(int argc, char **argv);
 int tool_tune_report(int argc, char **argv);
 int tool_tune_run(int argc, char **argv);
 int tool_tune_train_best(int argc, char **argv);

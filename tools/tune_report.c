@@ -1,4 +1,4 @@
-// tune_report.c: `troupe tune report`, `best` and `train-best`: what came of a sweep.
+// tune_report.c: `troupe tune report` and `train-best`: what came of a sweep.
 #include "troupe.h"
 
 #include <errno.h>
@@ -44,17 +44,6 @@ int tool_tune_report(int argc, char **argv)
     else
         printf("%s%s\n", argv[optind],
                stat(argv[optind], &is) == 0 && S_ISDIR(is.st_mode) ? "/report.html" : ".html");
-    return TOOL_DONE;
-}
-
-int tool_tune_best(int argc, char **argv)
-{
-    troupe_best_trial best;
-    if (argc != 2 || argv[1][0] == '-')
-        return misused("best", "DIR");
-    if (troupe_best_trial_get(argv[1], &best) != TROUPE_OK)
-        return failed("best");
-    printf("%s\n", best.config);
     return TOOL_DONE;
 }
 

@@ -50,6 +50,7 @@ void null_expect(const char *name, troupe_status status, const char *argument);
 void null_spaces(void **state);
 void null_studies(void **state);
 void null_schedulers(void **state);
+void null_results(void **state);
 void null_why(void **state);
 
 #endif

@@ -860,7 +860,7 @@ int main(void)
         cmocka_unit_test(test_batches),         cmocka_unit_test(null_schedulers),
         cmocka_unit_test(test_sweeps),          cmocka_unit_test(null_spaces),
         cmocka_unit_test(null_studies),         cmocka_unit_test(null_why),
-        cmocka_unit_test(test_none_is_missing),
+        cmocka_unit_test(null_results),         cmocka_unit_test(test_none_is_missing),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

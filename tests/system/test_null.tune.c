@@ -1,5 +1,6 @@
 // test_null.tune.c: NULL in the public functions of searches, see test_null.c.
 #include <null_calls.h>
+#include <stdlib.h>
 
 static size_t size;
 
@@ -85,6 +86,36 @@ void null_schedulers(void **state)
     made("troupe_pbt_replay", troupe_pbt_replay(NULL, 0), TROUPE_INVALID);
     made("troupe_resizing_with", troupe_resizing_with(NULL, NULL), TROUPE_INVALID); // No cpus.
     made("troupe_stopping", troupe_stopping(NULL, NULL), TROUPE_INVALID);           // No condition.
+}
+
+void null_results(void **state)
+{
+    (void)state;
+    troupe_results *results = NULL;
+    const troupe_trial_results *best;
+    const troupe_trial *trial;
+    double value;
+    char *folder = support_directory_make(), *path = support_path(folder, "trials.jsonl");
+    support_write_file(path, "{\"event\": \"sweep\"}\n", 19);
+    REFUSED(troupe_results_open, (NULL, &results), "path");
+    REFUSED(troupe_results_open, ("none", NULL), "results");
+    REFUSED(troupe_sweep_results, (NULL, &results), "sweep");
+    SILENT(troupe_results_count, (NULL));
+    SILENT(troupe_results_trial, (NULL, 0));
+    REFUSED(troupe_results_value_with, (NULL, 0, &value, NULL), "results");
+    REFUSED(troupe_results_best_with, (NULL, &best, &value, NULL), "results");
+    REFUSED(troupe_sweep_best_by_with, (NULL, &trial, &value, NULL), "sweep");
+    REFUSED(troupe_results_export_with, (NULL, stdout, NULL), "results");
+    assert_int_equal(troupe_results_open(folder, &results), TROUPE_OK);
+    REFUSED(troupe_results_value_with, (results, 0, NULL, NULL), "value");
+    REFUSED(troupe_results_best_with, (results, NULL, &value, NULL), "trial");
+    REFUSED(troupe_results_export_with, (results, NULL, NULL), "out");
+    HARMLESS(troupe_results_free, (&results));
+    HARMLESS(troupe_results_free, (&results));
+    HARMLESS(troupe_results_free, (NULL));
+    free(path);
+    support_directory_remove(folder);
+    assert_int_equal(null_faults, 0);
 }
 
 void null_why(void **state)

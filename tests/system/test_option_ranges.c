@@ -360,6 +360,7 @@ static void test_training(void **state)
     expect(TRAIN(.ranks_per_process = -1), ".ranks_per_process");
     expect(TRAIN(.open = (troupe_open)3), ".open");
     expect(TRAIN(.metadata = "[1]"), ".metadata");
+    expect(TRAIN(.params = "[1]"), ".params");
     expect(TRAIN(.console = (troupe_console)3), ".console");
     expect(TRAIN(.name = long_text), ".name");
     expect(troupe_train(fit, &config, &result, .storage = ""), ".storage");
@@ -381,6 +382,30 @@ static void test_training(void **state)
                                                  .goal = TROUPE_MINIMIZE}),
            "count");
     support_directory_remove(storage);
+    assert_int_equal(faults, 0);
+}
+
+static void test_results(void **state)
+{
+    (void)state;
+    static const char record[] = "{\"event\": \"sweep\"}\n";
+    troupe_results *results;
+    const troupe_trial_results *trial;
+    double value;
+    char *folder = support_directory_make(), *path = support_path(folder, "trials.jsonl");
+    support_write_file(path, record, sizeof record - 1);
+    troupe_must(troupe_results_open(folder, &results));
+    faults = 0;
+#define BEST(...) troupe_results_best(results, &trial, &value, __VA_ARGS__)
+    expect(BEST(.scope = (troupe_scope)5), ".scope");
+    expect(BEST(.scope = (troupe_scope)-1), ".scope");
+    expect(BEST(.goal = (troupe_goal)3), ".goal");
+    expect(BEST(.metric = "other"), ".goal");
+    expect(troupe_results_export(results, stdout, .format = (troupe_export_format)2), ".format");
+    expect(troupe_results_value(results, 0, &value), "0");
+    troupe_results_free(&results);
+    free(path);
+    support_directory_remove(folder);
     assert_int_equal(faults, 0);
 }
 
@@ -565,6 +590,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_objects, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_training, set_up, tear_down),
+        cmocka_unit_test(test_results),
         cmocka_unit_test_setup_teardown(test_serving, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_options_of_another_size, set_up, tear_down),
     };

@@ -68,7 +68,7 @@ expect "runs" troupe train --storage = ru
 expect "" troupe train --ranks ""
 expect "runs/first" troupe report runs/f
 expect "rates.csv" troupe report -o ra
-expect "report best train-best" troupe tune ""
+expect "report best export train-best" troupe tune ""
 expect "runs/first" troupe tune report runs/f
 expect "a folder" troupe models import "a f"
 expect "models" troupe models -r mod

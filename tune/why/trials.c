@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <train/run_file.h>
+#include <tune/why/seen_reports.h>
 #include <unistd.h>
 
 enum { PIECE_BYTES = 1 << 20, LINE_MAX_BYTES = 16 << 20, NAME_MAX_BYTES = 255 };
@@ -120,7 +121,7 @@ static taken trial_of(trp_trials *trials, trp_json line, trp_seen_trial **trial)
         return TAKEN_BAD;
     if (number < 0) // Of an earlier study.
         return TAKEN_OTHER;
-    if (!(number < TRP_TRIALS_MAX))
+    if (!(number < TRP_TRIALS_NUMBERS))
         return TAKEN_BAD;
     *trial = trial_at(trials, (size_t)number);
     if (*trial == NULL)
@@ -228,7 +229,7 @@ static void take_first(trp_trials *trials, trp_json line, bool sweep)
         value = keep_json(trials, value);
         trials->seed = value.at;
     }
-    if (number_of(line, "trials", &number) && number >= 0 && number < TRP_TRIALS_MAX)
+    if (number_of(line, "trials", &number) && number >= 0 && number < TRP_TRIALS_NUMBERS)
         trials->wanted = (int)number;
     if (trp_json_member(line, "space", &value))
         trials->space = keep_json(trials, value);
@@ -271,6 +272,8 @@ static taken take_report(trp_trials *trials, trp_json line, trp_seen_trial *tria
         trial->state = TRP_TRIALS_RUNNING;
     if (number_of(line, "elapsed_s", &elapsed))
         trial->elapsed_s = elapsed;
+    if (trials->whole && !trp_seen_report_take(trials, trial, line, (int)number, trial->elapsed_s))
+        return TAKEN_SHORT;
     if (count == 0)
         return TAKEN;
     if (!add_point(trials, trial, (int)number, values[0]))
@@ -347,7 +350,7 @@ static taken take_event(trp_trials *trials, trp_json line, trp_json event)
     }
     if (trp_json_equals(event, "extend")) {
         double wanted;
-        if (number_of(line, "trials", &wanted) && wanted >= 0 && wanted < TRP_TRIALS_MAX)
+        if (number_of(line, "trials", &wanted) && wanted >= 0 && wanted < TRP_TRIALS_NUMBERS)
             trials->wanted = (int)wanted;
         return TAKEN;
     }
@@ -470,10 +473,10 @@ static void close_gaps(trp_trials *trials)
     trials->count = used;
 }
 
-troupe_status trp_trials_read(const char *path, trp_trials *trials)
+static troupe_status read_record(const char *path, bool whole, trp_trials *trials)
 {
     trp_buffer text = {0};
-    *trials = (trp_trials){.objectives = 1, .goals = {TROUPE_MINIMIZE}};
+    *trials = (trp_trials){.objectives = 1, .goals = {TROUPE_MINIMIZE}, .whole = whole};
     TROUPE_TRY(find_file(path, trials));
     int fd = open(trials->file, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -486,6 +489,16 @@ troupe_status trp_trials_read(const char *path, trp_trials *trials)
     if (trials->lines > 0 && trials->bad_lines == trials->lines)
         return troupe_fail(TROUPE_CORRUPT, "%s is no record of a sweep or a study", trials->file);
     return trp_trials_columns(trials);
+}
+
+troupe_status trp_trials_read(const char *path, trp_trials *trials)
+{
+    return read_record(path, false, trials);
+}
+
+troupe_status trp_trials_read_whole(const char *path, trp_trials *trials)
+{
+    return read_record(path, true, trials);
 }
 
 void trp_trials_free(trp_trials *trials)

@@ -11,13 +11,14 @@
 #include <runtime/codec/json.h>
 #include <troupe/train.h>
 #include <troupe/why.h>
+#include <tune/why/seen_names.h>
 
 enum {
-    TRP_TRIALS_COLUMNS = 64,   // Parameters beyond are counted.
-    TRP_TRIALS_OBJECTIVES = 8, // As many as a study can have.
-    TRP_TRIALS_TIMED = 2000,   // Trials whose folders are looked into, evenly.
-    TRP_TRIALS_POINTS = 64,    // Of a trial's curve, at equal distances, which double.
-    TRP_TRIALS_MAX = 1000000,  // Numbers from here on are taken for damage.
+    TRP_TRIALS_COLUMNS = 64,      // Parameters beyond are counted.
+    TRP_TRIALS_OBJECTIVES = 8,    // As many as a study can have.
+    TRP_TRIALS_TIMED = 2000,      // Trials whose folders are looked into, evenly.
+    TRP_TRIALS_POINTS = 64,       // Of a trial's curve, at equal distances, which double.
+    TRP_TRIALS_NUMBERS = 1000000, // Numbers from here on are taken for damage.
 };
 
 typedef enum trp_trials_state {
@@ -52,7 +53,9 @@ typedef struct trp_seen_trial {
     const char *error;   // NULL: none.
     int stride;          // Point i of the curve is of report 1 + i * stride.
     size_t used;
-    double *points; // NULL: none.
+    double *points;                           // NULL: none.
+    struct troupe_trial_report *reports_kept; // Where all of them are wanted (seen_reports.h).
+    size_t report_count, report_room;
 } trp_seen_trial;
 
 typedef struct trp_trials {
@@ -78,13 +81,17 @@ typedef struct trp_trials {
     size_t column_count, columns_left_out;
     trp_json fixed; // The config of the first trial, for what does not vary.
     uint64_t lines, bad_lines, other_lines;
-    bool failed; // While it is read: memory was short.
+    bool failed;                 // While it is read: memory was short.
+    bool whole;                  // Each report is kept,
+    trp_seen_names metric_names; // and these are the names of what they have.
 } trp_trials;
 
 // Reads a sweep's folder, its trials.jsonl, or a study's file. TROUPE_NOT_FOUND: there is none;
 // TROUPE_CORRUPT: it is no record of a sweep or a study; TROUPE_IO, TROUPE_NO_MEMORY. What was read
 // is freed by trp_trials_free in any case.
 troupe_status trp_trials_read(const char *path, trp_trials *trials);
+// The same with each report that there is (seen_reports.h).
+troupe_status trp_trials_read_whole(const char *path, trp_trials *trials);
 void trp_trials_free(trp_trials *trials);
 
 // The best by the first objective; NULL: none has a value.
