@@ -177,6 +177,7 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_space_open_as(const tro
 //      "noise": {"normal": [0, 1]}, "layers": {"grid": [1, 2]}, "epochs": 81}
 // A normal draw is of [mean, deviation] and may have "low" and "high", and "whole": true; what is
 // fixed to an object is {"fixed": {...}}, and a condition may also have one choice and no array.
+// "before" of a row that a study's space has not had yet is its value in the trials until then.
 // TROUPE_MALFORMED: it is not JSON, and where; TROUPE_INVALID names the member that is wrong.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_space_parse(const char *json,
                                                                      troupe_space **space);

@@ -38,6 +38,14 @@ typedef struct troupe_study_options {
     // its study goes on, as if it had never ended; TROUPE_NOT_FOUND where there is none.
     // TROUPE_OPEN_RESUME_OR_NEW: the one or the other. TROUPE_EXISTS: it is another study, and in
     // what; TROUPE_BUSY: another process has it open.
+    //
+    // One that goes on may have a larger space, from which it draws then: ranges that hold the
+    // earlier ones, with the same scale and steps (counted from the same low end, of real numbers);
+    // more choices at the end of a list; a range or a list that has what was fixed; further rows,
+    // wherever they stand, which in the trials before were what the base has, or what JSON says to
+    // be "before". A space that is less, or a row whose value in a trial before is not known, is
+    // TROUPE_EXISTS; so is another space at all where the searcher numbers its points (_grid) or
+    // trials were clones.
     troupe_open open;
     bool sync;
     // Points to try first, in this order: configs, or, of a space from JSON, texts of JSON objects;

@@ -75,7 +75,8 @@ typedef struct troupe_tune_options {
     // one begins. TROUPE_EXISTS: it is another sweep, as the text says; TROUPE_BUSY: another
     // program runs it. Default: TROUPE_OPEN_NEW. One that goes on may have another number of
     // trials, if that is not below what it has begun; with the one that it began with, it has those
-    // of troupe_sweep_add as well.
+    // of troupe_sweep_add as well. It may have a larger space, as a study may (study.h): trials
+    // that are new are drawn from that.
     troupe_open open;
     troupe_searcher *searcher; // Consumed, also on failure; default: as .search says.
     // Several metrics, instead of .metric and .goal: up to 8. The first is the one that schedulers

@@ -77,6 +77,19 @@ static void test_trials_of_the_server(void **state)
     expect(0, "$T tune --server --name far sweep.json -- " PROGRAM, ", 1 with {\"x\": 1");
     expect(0, "$T jobs --all", "sh_");
     expect(0, "$T tune --server --resume --name far sweep.json -- " PROGRAM, ", 1 with {\"x\": 1");
+    // In a larger space: the trials before are as they were.
+    expect(0,
+           "printf '%s' '{\"space\": {\"x\": {\"grid\": [4, 1, 9, 0.5]}, \"y\": 2, \"z\": "
+           "{\"choice\": [7, 8], \"before\": 7}}, \"metric\": \"loss\", \"goal\": \"min\", "
+           "\"storage\": \"runs\", \"resources\": {\"cpus\": 0.5}}' >larger.json",
+           "");
+    expect(0, "$T tune --server --resume --name far larger.json -- " PROGRAM,
+           ", 0.5 with {\"x\": 0.5");
+    expect(0, "grep -c '\"event\": \"submitted\"' runs/far/trials.jsonl", "4\n");
+    expect(
+        1, "$T tune --server --resume --name far sweep.json -- " PROGRAM,
+        "x was {\"grid\": [4, 1, 9, 0.5]} and is {\"grid\": [4, 1, 9]}, which has not all of it");
+    expect(0, "$T tune report runs/far", "report.html");
     expect(1, "$T tune --resume --name nowhere sweep.json -- " PROGRAM, "troupe tune: ");
 }
 

@@ -48,7 +48,7 @@ static void describe_choices(const trp_space_row *row, uint32_t which, trp_buffe
     put(out, "]");
 }
 
-static void describe_row(const troupe_space *space, const trp_space_row *row, trp_buffer *out)
+void trp_space_describe_row(const troupe_space *space, const trp_space_row *row, trp_buffer *out)
 {
     bool fixed = row->draw == TROUPE_DRAW_FIXED;
     if (fixed && row->parent < 0 && row->texts[0].at[0] != '{') {
@@ -86,7 +86,7 @@ void trp_space_describe(const troupe_space *space, trp_buffer *out)
         put(out, i == 0 ? "{" : ", ");
         trp_json_text(out, space->rows[i].name);
         put(out, ": ");
-        describe_row(space, &space->rows[i], out);
+        trp_space_describe_row(space, &space->rows[i], out);
     }
     put(out, space->count == 0 ? "{}" : "}");
 }
@@ -97,7 +97,7 @@ static troupe_status compare_row(const troupe_space *space, const trp_space_row 
 {
     trp_buffer now = {0};
     trp_json is = {0};
-    describe_row(space, row, &now);
+    trp_space_describe_row(space, row, &now);
     troupe_status status =
         now.failed ? trp_space_no_memory() : trp_json_parse((const char *)now.data, now.size, &is);
     if (status == TROUPE_OK && !trp_json_is_same(is, was))

@@ -82,6 +82,28 @@ static void set_tree(const troupe_space *space, size_t index, uint64_t number, d
     }
 }
 
+static uint64_t tree_of(const troupe_space *space, size_t index, const double *x)
+{
+    int choices = space->dims[index].choices;
+    int choice = x[index] >= 0 && x[index] < choices ? (int)x[index] : 0;
+    uint64_t number = 0, before = 0;
+    for (int i = 0; i < choice; i++)
+        before += combinations_with(space, index, i);
+    for (size_t i = index + 1; i < space->dim_count; i++)
+        if (counts_with(space, i, index, choice))
+            number = number * space->combinations[i] + tree_of(space, i, x);
+    return before + number;
+}
+
+uint64_t trp_space_combination_of(const troupe_space *space, const double *x)
+{
+    uint64_t number = 0;
+    for (size_t i = 0; i < space->dim_count; i++)
+        if (is_root(space, i))
+            number = number * space->combinations[i] + tree_of(space, i, x);
+    return number;
+}
+
 void trp_space_combination(const troupe_space *space, uint64_t index, double *x)
 {
     for (size_t i = 0; i < space->dim_count; i++)

@@ -23,6 +23,7 @@ typedef struct drawn {
     troupe_param param;
     trp_json of;   // What the key of its kind has.
     trp_json when; // Size 0: no condition.
+    trp_json before;
     bool bounds[2], whole;
 } drawn;
 
@@ -64,11 +65,15 @@ static troupe_status read_more(trp_json name, trp_json value, drawn *row)
             return read_number(value, bound, i == 0 ? &row->param.low : &row->param.high);
         }
     }
+    if (trp_json_equals(name, "before")) {
+        row->before = value;
+        return TROUPE_OK;
+    }
     if (!trp_json_equals(name, "when"))
         return troupe_fail(TROUPE_INVALID,
                            "it has %.*s: expected one of uniform, log_uniform, integer, normal, "
                            "choice, ordered, grid and fixed, and beside it step, log, low, high, "
-                           "whole or when",
+                           "whole, when or before",
                            shown(name), name.at);
     if (!trp_json_is_object(value))
         return troupe_fail(TROUPE_INVALID,
@@ -220,6 +225,19 @@ static troupe_status add_condition(troupe_space *space, trp_json condition)
     return trp_row_depend(space, row, other, other_name, when);
 }
 
+// What the field was in trials before the row was there.
+static troupe_status add_before(troupe_space *space, trp_json value)
+{
+    double coordinate;
+    trp_buffer own = {0};
+    trp_space_row *row = &space->rows[space->count - 1];
+    if (row->dim >= 0 && trp_space_coordinate(space, row, value, &coordinate) != TROUPE_OK)
+        return trp_error_prefix("before");
+    TROUPE_TRY(trp_json_canonical(value, &own));
+    row->before = trp_space_keep(space, &own);
+    return row->before.at != NULL ? TROUPE_OK : trp_space_no_memory();
+}
+
 static troupe_status add_member(troupe_space *space, trp_json name, trp_json value)
 {
     drawn row = {.param.draw = TROUPE_DRAW_FIXED, .of = value};
@@ -239,6 +257,8 @@ static troupe_status add_member(troupe_space *space, trp_json name, trp_json val
     default:
         TROUPE_TRY(add_choices(space, &row));
     }
+    if (row.before.size > 0)
+        TROUPE_TRY(add_before(space, row.before));
     return row.when.size > 0 ? add_condition(space, row.when) : TROUPE_OK;
 }
 

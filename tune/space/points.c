@@ -133,8 +133,8 @@ troupe_status trp_space_point(const troupe_space *space, const void *config, dou
     return TROUPE_OK;
 }
 
-static troupe_status read_coordinate(const troupe_space *space, const trp_space_row *row,
-                                     trp_json value, double *coordinate)
+troupe_status trp_space_coordinate(const troupe_space *space, const trp_space_row *row,
+                                   trp_json value, double *coordinate)
 {
     int shown = value.size < 64 ? (int)value.size : 64;
     if (row->count == 0) {
@@ -203,7 +203,7 @@ troupe_status trp_space_read_point(const troupe_space *space, trp_json object, b
         if (row == NULL || row->dim < 0)
             continue;
         double coordinate = (double)NAN;
-        troupe_status status = read_coordinate(space, row, value, &coordinate);
+        troupe_status status = trp_space_coordinate(space, row, value, &coordinate);
         if (status == TROUPE_OK)
             x[row->dim] = coordinate;
         else if (!lenient || status == TROUPE_NO_MEMORY)

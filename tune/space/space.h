@@ -31,6 +31,8 @@ typedef struct trp_space_row {
     const char *values;     // So many fields, one behind the other; NULL: of a space from JSON.
     const trp_json *texts;  // The same as canonical JSON,
     const trp_json *packed; // and packed, to be compared; NULL: of a space from JSON.
+    // Of a space from JSON: what the field was before the row was there; empty: not said.
+    trp_json before;
 } trp_space_row;
 
 struct troupe_space {
@@ -61,12 +63,17 @@ troupe_status trp_space_point(const troupe_space *space, const void *config, dou
 // that no row has, or that its row cannot draw; with `lenient` these are passed over as missing.
 troupe_status trp_space_read_point(const troupe_space *space, trp_json object, bool lenient,
                                    double *x);
+// The coordinate of a row that varies, of JSON. TROUPE_INVALID: a value that it cannot draw.
+troupe_status trp_space_coordinate(const troupe_space *space, const trp_space_row *row,
+                                   trp_json value, double *coordinate);
 // Writes the point as troupe_space_json gives it.
 void trp_space_write_point(const troupe_space *space, const double *x, trp_buffer *out);
 
 // Writes the space as troupe_space_parse reads it, always alike, in the order of its rows. What is
 // read from that has the same dimensions, bit for bit.
 void trp_space_describe(const troupe_space *space, trp_buffer *out);
+// One of its rows, as it stands in that.
+void trp_space_describe_row(const troupe_space *space, const trp_space_row *row, trp_buffer *out);
 // TROUPE_OK: it is the description of this space; TROUPE_EXISTS says which row differs, and how.
 troupe_status trp_space_check_same(const troupe_space *space, trp_json description);
 // Lays the option rows of a point over the options of its run.
@@ -78,5 +85,7 @@ uint64_t trp_space_combinations(const troupe_space *space);
 // Sets the coordinates of such rows to those of combination `index`, NaN where they do not count,
 // and leaves the others. The last row varies fastest.
 void trp_space_combination(const troupe_space *space, uint64_t index, double *x);
+// Which combination a point has.
+uint64_t trp_space_combination_of(const troupe_space *space, const double *x);
 
 #endif

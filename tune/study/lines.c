@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const kinds[] = {"study", "warm",   "suggest", "again",
-                                    "over",  "report", "end",     "extend"};
+static const char *const kinds[] = {"study",  "warm", "suggest", "again", "over",
+                                    "report", "end",  "extend",  "space"};
 static const char *const endings[] = {"complete", "stopped", "failed"};
 static const char *const acts[] = {"go on", "stop", "end", "pause", "clone", "resize"};
 
@@ -167,6 +167,15 @@ void trp_line_extend(int trials, trp_buffer *out)
 {
     begin(out, TRP_LINE_EXTEND);
     number(out, "trials", trials);
+}
+
+void trp_line_space(const troupe_study *study, trp_json before, trp_buffer *out)
+{
+    begin(out, TRP_LINE_SPACE);
+    member(out, "space");
+    trp_space_describe(study->space, out);
+    member(out, "before");
+    trp_buffer_append(out, before.at, before.size);
 }
 
 bool trp_line_reserve(const troupe_study *study, trp_buffer *out)
@@ -361,6 +370,7 @@ static const unsigned needs[] = {
     [TRP_LINE_REPORT] = TRP_HAS_TRIAL | TRP_HAS_NUMBER | TRP_HAS_VALUES,
     [TRP_LINE_END] = TRP_HAS_TRIAL | TRP_HAS_ENDING,
     [TRP_LINE_EXTEND] = TRP_HAS_TRIALS,
+    [TRP_LINE_SPACE] = 0,
     [TRP_LINE_OTHER] = 0,
 };
 
@@ -374,7 +384,8 @@ troupe_status trp_line_read(const char *text, size_t size, size_t dims, size_t o
                        .cloned = line->cloned,
                        .verdict = {.size = sizeof line->verdict, .source = -1, .x = line->cloned}};
     TROUPE_TRY(trp_json_parse(text, size, &whole));
-    if (line->kind == TRP_LINE_OTHER || line->kind == TRP_LINE_STUDY)
+    if (line->kind == TRP_LINE_OTHER || line->kind == TRP_LINE_STUDY ||
+        line->kind == TRP_LINE_SPACE)
         return TROUPE_OK;
     while (trp_json_next_member(whole, &at, &name, &value))
         TROUPE_TRY(read_member(name, value, dims, objectives, line));

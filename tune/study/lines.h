@@ -13,6 +13,7 @@ typedef enum trp_line_kind {
     TRP_LINE_REPORT,
     TRP_LINE_END,
     TRP_LINE_EXTEND,
+    TRP_LINE_SPACE,
     TRP_LINE_OTHER, // None of a study.
 } trp_line_kind;
 
@@ -65,6 +66,7 @@ void trp_line_next(const char *event, int trial, bool fresh, trp_buffer *out);
 void trp_line_end(const troupe_study *study, const trp_study_ended *end, const char *more,
                   trp_buffer *out);
 void trp_line_extend(int trials, trp_buffer *out);
+void trp_line_space(const troupe_study *study, trp_json before, trp_buffer *out);
 // Room for what trp_line_verdict and the end of a line append: these cannot fail then.
 bool trp_line_reserve(const troupe_study *study, trp_buffer *out);
 

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <runtime/base/error.h>
+#include <runtime/base/memory.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,8 @@ typedef struct repeating {
     const trp_study_past *past;
     trp_line line;
     int warm;
+    size_t spaces; // That the lines before had.
+    double *room;  // For a point.
 } repeating;
 
 static troupe_status bad(const char *what)
@@ -45,6 +48,31 @@ static bool same_point(const troupe_study *study, const double *a, const double 
             return false;
     }
     return true;
+}
+
+// The space of the line, where it is not the study's own; else NULL.
+static const trp_extension *space_of(const repeating *r)
+{
+    return r->spaces < r->study->earlier_count ? &r->study->earlier[r->spaces] : NULL;
+}
+
+// Moves the line's points to where they lie in the study's space.
+static troupe_status map_points(repeating *r)
+{
+    trp_line *line = &r->line;
+    const trp_extension *was = space_of(r);
+    size_t size = r->study->dim_count * sizeof *r->room;
+    if (was == NULL)
+        return TROUPE_OK;
+    if (line->verdict.act == TROUPE_ACT_CLONE)
+        return troupe_fail(TROUPE_EXISTS, "the space was another, and trials were clones in it: "
+                                          "expected the same space");
+    if ((line->has & TRP_HAS_X) == 0)
+        return TROUPE_OK;
+    TROUPE_TRY(trp_extension_map(r->study->space, was, line->x, r->room));
+    if (size > 0)
+        memcpy(line->x, r->room, size);
+    return TROUPE_OK;
 }
 
 static troupe_status check_verdict(const repeating *r, const troupe_verdict *says)
@@ -82,7 +110,9 @@ static troupe_status repeat_suggest(repeating *r)
     if (trp_study_check_point(study, "the line", true, r->line.x) != TROUPE_OK)
         return bad_as_said();
     TROUPE_TRY(check_next(r, TROUPE_OK, -1));
-    return trp_study_take_trial(study, r->line.x);
+    TROUPE_TRY(trp_study_take_trial(study, r->line.x));
+    trp_study_at(study, r->line.trial)->earlier = space_of(r) != NULL;
+    return TROUPE_OK;
 }
 
 static troupe_status repeat_report(repeating *r)
@@ -181,6 +211,9 @@ static troupe_status repeat_line(repeating *r)
         return repeat_end(r);
     case TRP_LINE_EXTEND:
         return repeat_extend(r);
+    case TRP_LINE_SPACE:
+        r->spaces++;
+        return TROUPE_OK;
     case TRP_LINE_OTHER:
         break;
     }
@@ -190,10 +223,13 @@ static troupe_status repeat_line(repeating *r)
 static troupe_status take_line(repeating *r, const char *text, size_t size)
 {
     troupe_study *study = r->study;
-    troupe_status status = trp_line_read(text, size, study->dim_count, study->objectives, &r->line);
+    const trp_extension *was = space_of(r);
+    size_t dims = was != NULL ? was->dims : study->dim_count;
+    troupe_status status = trp_line_read(text, size, dims, study->objectives, &r->line);
     if (status == TROUPE_MALFORMED || status == TROUPE_WRONG_TYPE)
         return bad_as_said();
     TROUPE_TRY(status);
+    TROUPE_TRY(map_points(r));
     TROUPE_TRY(repeat_line(r));
     int number =
         r->line.kind == TRP_LINE_OTHER || !(r->line.has & TRP_HAS_TRIAL) ? -1 : r->line.trial;
@@ -205,7 +241,9 @@ troupe_status trp_study_repeat(troupe_study *study, const trp_study_past *past, 
 {
     repeating r = {.study = study, .past = past};
     TROUPE_TRY(trp_line_open(&r.line, study->dim_count, study->objectives));
-    troupe_status status = TROUPE_OK;
+    r.room = trp_alloc((study->dim_count + 1) * sizeof *r.room);
+    troupe_status status =
+        r.room != NULL ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for a point");
     const char *at = past->lines + from, *end = past->lines + past->size;
     while (status == TROUPE_OK && at < end) {
         const char *next = memchr(at, '\n', (size_t)(end - at));
@@ -217,5 +255,6 @@ troupe_status trp_study_repeat(troupe_study *study, const trp_study_past *past, 
     if (status != TROUPE_OK)
         status = trp_error_prefix("line %zu of %s", line_number, trp_study_name(study));
     trp_line_close(&r.line);
+    trp_free(r.room);
     return status;
 }

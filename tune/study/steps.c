@@ -102,13 +102,24 @@ static bool sets_grids(const troupe_study *study)
     return study->combinations > 1;
 }
 
+// Which combination of grids trial `number` has. Where the space has become larger these are others
+// than before: one that was had least.
+static uint64_t turn_of(const troupe_study *study, int number)
+{
+    int least = 0;
+    if (study->had == NULL)
+        return (uint64_t)((number - study->first_count) % study->combinations);
+    for (int i = 1; i < study->combinations; i++)
+        least = study->had[i] < study->had[least] ? i : least;
+    return (uint64_t)least;
+}
+
 // Gives grids their turn's coordinates, and what hangs on them some, and moves all to where a
 // config can be.
 static void finish_point(const troupe_study *study, int number, trp_random *random, double *x)
 {
     if (sets_grids(study))
-        trp_space_combination(study->space,
-                              (uint64_t)((number - study->first_count) % study->combinations), x);
+        trp_space_combination(study->space, turn_of(study, number), x);
     settle(study, random, x);
 }
 
@@ -404,12 +415,15 @@ troupe_status trp_study_take_warm(troupe_study *study, int number, const trp_stu
     return searcher->observe(searcher, &observation);
 }
 
+int trp_study_total_of(const troupe_study *study, int trials, int combinations)
+{
+    return trials * combinations + (trials > 0 && combinations > 1 ? study->first_count : 0);
+}
+
 void trp_study_take_total(troupe_study *study, int trials)
 {
     study->trials = trials;
-    study->total = trials * study->combinations;
-    if (trials > 0 && sets_grids(study))
-        study->total += study->first_count;
+    study->total = trp_study_total_of(study, trials, study->combinations);
 }
 
 // ---- steps from the caller
@@ -660,6 +674,11 @@ void trp_study_decided(const troupe_study *study, int number, int *report, troup
                                 .source = trial->source,
                                 .x = (double *)trial->view.x,
                                 .ranks = trial->ranks};
+}
+
+bool trp_study_is_earlier(const troupe_study *study, int number)
+{
+    return trp_study_at(study, number)->earlier;
 }
 
 const double *trp_study_point(const troupe_study *study, int number)

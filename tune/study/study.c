@@ -211,7 +211,10 @@ static troupe_status begin_objects(troupe_study *study)
 {
     troupe_searcher *searcher = study->searcher;
     troupe_scheduler *scheduler = study->scheduler;
-    study->problem.trials = study->total;
+    study->problem.trials = study->total; // As at first: what was decided hangs on it.
+    if (study->earlier_count > 0 && !study->searcher->covers_grids)
+        study->problem.trials =
+            trp_study_total_of(study, study->trials, (int)study->earlier[0].combinations);
     if (searcher->begin != NULL)
         TROUPE_TRY(searcher->begin(searcher, &study->problem));
     return scheduler->begin != NULL ? scheduler->begin(scheduler, &study->problem) : TROUPE_OK;
@@ -302,21 +305,35 @@ static troupe_status check_seed(const troupe_study *study, trp_json line)
     return seed == study->problem.seed ? TROUPE_OK : differs(study, "seed", was, is);
 }
 
+// Whether a point to try first is the one that the record has, which is taken over where the space
+// was another: rows that are new were something then.
+static bool is_first(troupe_study *study, trp_json item, double *x)
+{
+    const trp_extension *was = study->earlier_count > 0 ? &study->earlier[0] : NULL;
+    size_t dims = study->dim_count;
+    double *before = was != NULL ? study->cloned : study->point;
+    bool same =
+        trp_line_read_numbers(item, "first", before, was != NULL ? was->dims : dims) == TROUPE_OK;
+    if (same && was != NULL)
+        same = trp_extension_map(study->space, was, before, study->point) == TROUPE_OK;
+    for (size_t i = 0; same && i < dims; i++) {
+        bool compared = was == NULL || was->from[i] >= 0;
+        same = !compared || study->point[i] == x[i] || (isnan(study->point[i]) && isnan(x[i]));
+    }
+    if (same)
+        memcpy(x, study->point, dims * sizeof *x);
+    return same;
+}
+
 static troupe_status check_first(troupe_study *study, trp_json line)
 {
     trp_json all, item = {0};
-    size_t count = 0, dims = study->dim_count;
+    size_t count = 0;
     bool same = true;
-    if (trp_json_member(line, "first", &all)) {
-        while (same && trp_json_next_item(all, &item)) {
-            const double *x = study->first + count * dims;
+    if (trp_json_member(line, "first", &all))
+        for (; same && trp_json_next_item(all, &item); count++)
             same = count < (size_t)study->first_count &&
-                   trp_line_read_numbers(item, "first", study->point, dims) == TROUPE_OK;
-            for (size_t i = 0; same && i < dims; i++)
-                same = study->point[i] == x[i] || (isnan(study->point[i]) && isnan(x[i]));
-            count++;
-        }
-    }
+                   is_first(study, item, study->first + count * study->dim_count);
     return same && count == (size_t)study->first_count
                ? TROUPE_OK
                : troupe_fail(TROUPE_EXISTS,
@@ -340,22 +357,9 @@ static troupe_status check_version(const troupe_study *study, trp_json line)
                              trp_study_name(study), version, TRP_STUDY_VERSION);
 }
 
-static troupe_status check_space(const troupe_study *study, trp_json before)
-{
-    trp_buffer now = {0};
-    trp_space_describe(study->space, &now);
-    bool failed = now.failed;
-    bool same = !failed && now.size == before.size && memcmp(now.data, before.at, now.size) == 0;
-    trp_buffer_free(&now);
-    if (failed)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the space of a study");
-    return same || trp_space_check_same(study->space, before) == TROUPE_OK
-               ? TROUPE_OK
-               : trp_error_prefix("%s has another study", trp_study_name(study));
-}
-
 // That the study is this one. Its number of trials is taken over.
-static troupe_status check_same(troupe_study *study, trp_json line, int *warm)
+static troupe_status check_same(troupe_study *study, const trp_study_past *past, size_t behind,
+                                trp_json line, int *warm)
 {
     trp_json value;
     int trials = 0;
@@ -363,7 +367,7 @@ static troupe_status check_same(troupe_study *study, trp_json line, int *warm)
     if (!trp_json_member(line, "space", &value))
         return troupe_fail(TROUPE_CORRUPT, "the first line of the study in %s has no space",
                            trp_study_name(study));
-    TROUPE_TRY(check_space(study, value));
+    TROUPE_TRY(trp_study_find_spaces(study, past, behind, value));
     TROUPE_TRY(check_goals(study, line));
     TROUPE_TRY(check_text(study, line, "searcher", study->searcher_name));
     TROUPE_TRY(check_text(study, line, "scheduler", study->scheduler_name));
@@ -430,10 +434,11 @@ static troupe_status go_on(troupe_study *study, const trp_study_past *past, bool
         return troupe_fail(TROUPE_CORRUPT, "%s: the first line of its study is damaged",
                            trp_study_name(study));
     int wanted = study->trials;
-    TROUPE_TRY(check_same(study, line, &warm));
+    TROUPE_TRY(check_same(study, past, behind, line, &warm));
     int first = study->trials;
     if (!has_warm(past, behind, warm)) { // Nobody has heard of it yet.
         trp_tune_record_cut(study->record, at);
+        trp_study_free_spaces(study);
         trp_study_take_total(study, wanted);
         return TROUPE_OK;
     }
@@ -441,6 +446,7 @@ static troupe_status go_on(troupe_study *study, const trp_study_past *past, bool
     TROUPE_TRY(begin_objects(study));
     TROUPE_TRY(visit_other(past, at, behind));
     TROUPE_TRY(trp_study_repeat(study, past, behind, line_number));
+    TROUPE_TRY(trp_study_settle_space(study));
     // A sweep that asks for as many as at first has those that were added to it meanwhile.
     return !study->own && wanted == first ? TROUPE_OK : trp_study_extend(study, wanted);
 }
@@ -462,6 +468,7 @@ void troupe_study_free(troupe_study **study)
     troupe_study *freed = *study;
     *study = NULL;
     trp_study_free_trials(freed);
+    trp_study_free_spaces(freed);
     destroy_objects(freed->searcher, freed->scheduler);
     if (freed->own)
         trp_tune_record_close(&freed->record);

@@ -12,6 +12,8 @@
 //     report   a report, and what the scheduler said, where that was not to go on
 //     end      how a trial ended
 //     extend   the number of trials is another one from now on
+//     space    the space is a larger one from now on: points have its dimensions. `before` has what
+//              new rows were in the trials before
 // Opened again, the study repeats the steps: points are read, searchers are told the same and are
 // not asked to suggest, and what the scheduler says (`decide`, `next`) is compared.
 //
@@ -68,6 +70,8 @@ troupe_status trp_study_extend_by(troupe_study *study, int trials);
 // How many there will be, grids included; 0: not known.
 int trp_study_trials(const troupe_study *study);
 
+// Whether a trial was begun before the space became what it is.
+bool trp_study_is_earlier(const troupe_study *study, int number);
 // A point's trial, and how it is with it.
 const double *trp_study_point(const troupe_study *study, int number);
 troupe_study_state trp_study_state(const troupe_study *study, int number);

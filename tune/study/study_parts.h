@@ -3,6 +3,7 @@
 #define TRP_STUDY_PARTS_H
 
 #include <runtime/codec/json.h>
+#include <tune/space/extend.h>
 #include <tune/space/space.h>
 #include <tune/study/study.h>
 
@@ -22,6 +23,7 @@ typedef struct trp_study_trial {
     troupe_act act;
     // In a study of one's own: it ran when the process ended, and has not been given out since;
     bool left;
+    bool earlier;      // Its point was of a space that has become larger since.
     int from, repeats; // the report behind which it was given last; reports that come again.
     double since_s;    // When it would have begun, had it run without a pause; by the clock.
 } trp_study_trial;
@@ -42,6 +44,13 @@ struct troupe_study {
     int combinations; // Of grids, which are the study's to set; 1: there are none.
     bool only_grids;  // There is nothing for a searcher to suggest, but an end.
     double *first;    // Points to try first.
+    // Spaces that it had before this one, in the order of the record. The last of them may be that
+    // of the record: then a line of this one is to come.
+    trp_extension *earlier;
+    size_t earlier_count;
+    bool enlarges;
+    trp_buffer before; // Then: JSON, what new rows were in trials before.
+    int *had; // Trials of each combination, where there were other combinations; else NULL.
     int first_count;
     trp_tune_record *record; // NULL: there is none.
     bool own, sync;          // The record is the study's; each step is to last at once.
@@ -130,6 +139,16 @@ troupe_status trp_study_repeat(troupe_study *study, const trp_study_past *past, 
 // behind the other, whole. *count: how many there were.
 troupe_status trp_study_warm(troupe_study *study, const char *const *files, size_t file_count,
                              trp_buffer *lines, int *count);
+// Finds the spaces that the record has had: `first`, that of its study's line, and those of lines
+// from `from` on. TROUPE_EXISTS: this one is not the last of them, and has not all of it.
+troupe_status trp_study_find_spaces(troupe_study *study, const trp_study_past *past, size_t from,
+                                    trp_json first);
+// Once all lines are repeated: puts down that the study has another space now, and counts what has
+// been had of its grids.
+troupe_status trp_study_settle_space(troupe_study *study);
+void trp_study_free_spaces(troupe_study *study);
+// The number of trials with all combinations of a grid.
+int trp_study_total_of(const troupe_study *study, int trials, int combinations);
 // "PATH" of its record, or "the study".
 const char *trp_study_name(const troupe_study *study);
 

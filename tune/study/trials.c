@@ -68,6 +68,8 @@ void trp_study_push(troupe_study *study, const double *x)
     for (size_t i = 0; i < study->objectives; i++)
         ((double *)trial->view.values)[i] = trial->best_values[i] = (double)NAN;
     study->running++;
+    if (study->had != NULL && number >= study->first_count)
+        study->had[trp_space_combination_of(study->space, x)]++;
 }
 
 bool trp_study_better(const troupe_study *study, double a, double b)

@@ -258,8 +258,10 @@ static troupe_status find(trp_control *control, trp_trial *trial)
     }
     TROUPE_TRY(trp_control_draw(control, trial));
     TROUPE_TRY(note_decision(control, trial));
-    TROUPE_TRY(trial->decision == TROUPE_ACT_CLONE ? keep_config(control, trial)
-                                                   : check_config(control, trial));
+    // Where the space is larger by now, JSON has more members than the trial was begun with.
+    bool keeps = trial->decision == TROUPE_ACT_CLONE ||
+                 (control->sweep->of_json && trp_study_is_earlier(control->study, trial->number));
+    TROUPE_TRY(keeps ? keep_config(control, trial) : check_config(control, trial));
     if (trial->submitted_before)
         return find_again(control, trial);
     return TROUPE_OK;

@@ -354,6 +354,12 @@ static taken take_event(trp_trials *trials, trp_json line, trp_json event)
             trials->wanted = (int)wanted;
         return TAKEN;
     }
+    if (trp_json_equals(event, "space")) { // It has become larger.
+        trp_json space;
+        if (trp_json_member(line, "space", &space))
+            trials->space = keep_json(trials, space);
+        return TAKEN;
+    }
     if (!report && !ended && !trp_json_equals(event, "suggest") &&
         !trp_json_equals(event, "submitted") && !trp_json_equals(event, "over") &&
         !trp_json_equals(event, "again"))
