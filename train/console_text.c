@@ -31,20 +31,6 @@ static double left_of(const trp_console_run *run)
     return left_s;
 }
 
-// "11 s left", "4 min left", "2 h 10 min left"
-static void write_left(double left_s, trp_buffer *out)
-{
-    double minutes = ceil(left_s / 60), hours = floor(minutes / 60);
-    if (left_s <= 90)
-        trp_buffer_printf(out, ", %.0f s left", ceil(left_s));
-    else if (minutes <= 90)
-        trp_buffer_printf(out, ", %.0f min left", minutes);
-    else if (hours < 48)
-        trp_buffer_printf(out, ", %.0f h %.0f min left", hours, minutes - hours * 60);
-    else
-        trp_buffer_printf(out, ", %.0f days left", ceil(left_s / 86400));
-}
-
 // "120 of 500 reports, 34.1/s, 11 s left"; what is not known is left out.
 static void write_reports(const trp_console_run *run, trp_buffer *out)
 {
@@ -56,8 +42,11 @@ static void write_reports(const trp_console_run *run, trp_buffer *out)
     if (run->rate > 0)
         trp_buffer_printf(out, run->rate < 100 ? ", %.1f/s" : ", %.0f/s", run->rate);
     double left_s = left_of(run);
-    if (left_s > 0 && is_under_way(run->state))
-        write_left(left_s, out);
+    if (left_s > 0 && is_under_way(run->state)) {
+        trp_buffer_printf(out, ", ");
+        trp_table_left(left_s, out);
+        trp_buffer_printf(out, " left");
+    }
 }
 
 // ---- the block
@@ -178,8 +167,5 @@ void trp_console_line_text(const trp_console_run *run, trp_buffer *out)
 void trp_console_end_text(const char *path, double written_s, double open_s, double loop_s,
                           trp_buffer *out)
 {
-    trp_buffer_printf(out, "Wrote the latest version of all result files to '%s' in %.4fs.\n", path,
-                      written_s);
-    trp_buffer_printf(out, "Total run time: %.2f seconds (%.2f seconds for the training loop).\n",
-                      open_s, loop_s);
+    trp_table_end("all result files", path, written_s, open_s, loop_s, "the training loop", out);
 }

@@ -277,6 +277,28 @@ static void write_counts(const trp_table *table, trp_buffer *out)
     }
 }
 
+void trp_table_left(double left_s, trp_buffer *out)
+{
+    double minutes = ceil(left_s / 60), hours = floor(minutes / 60);
+    if (left_s <= 90)
+        trp_buffer_printf(out, "%.0f s", ceil(left_s));
+    else if (minutes <= 90)
+        trp_buffer_printf(out, "%.0f min", minutes);
+    else if (hours < 48)
+        trp_buffer_printf(out, "%.0f h %.0f min", hours, minutes - hours * 60);
+    else
+        trp_buffer_printf(out, "%.0f days", ceil(left_s / 86400));
+}
+
+void trp_table_end(const char *what, const char *path, double written_s, double open_s,
+                   double loop_s, const char *loop, trp_buffer *out)
+{
+    trp_buffer_printf(out, "Wrote the latest version of %s to '%s' in %.4fs.\n", what, path,
+                      written_s);
+    trp_buffer_printf(out, "Total run time: %.2f seconds (%.2f seconds for %s).\n", open_s, loop_s,
+                      loop);
+}
+
 // "Logical resource usage: 2.0/4 CPUs, 1.0/1 GPUs"
 static void write_resources(const trp_table *table, size_t cut, trp_buffer *out)
 {
@@ -296,8 +318,14 @@ static void write_status(const trp_table *table, size_t cut, trp_buffer *out)
     char number[CELL];
     long long hundredths = (long long)(table->running_s * 100 + 0.5);
     trp_buffer_printf(out, "%s Status\nCurrent time: %s\n", table->title, table->now);
-    trp_buffer_printf(out, "Running for: %02lld:%02lld:%02lld.%02lld\n", hundredths / 360000,
+    trp_buffer_printf(out, "Running for: %02lld:%02lld:%02lld.%02lld", hundredths / 360000,
                       hundredths / 6000 % 60, hundredths / 100 % 60, hundredths % 100);
+    if (table->left_s > 0) {
+        trp_buffer_printf(out, ", about ");
+        trp_table_left(table->left_s, out);
+        trp_buffer_printf(out, " left");
+    }
+    trp_buffer_append(out, "\n", 1);
     if (table->memory_total > 0)
         trp_buffer_printf(out, "Memory: %.1f/%.1f GiB\n", table->memory_used / gib,
                           table->memory_total / gib);
@@ -368,6 +396,11 @@ void trp_table_line(const trp_table *table, trp_buffer *out)
     char number[CELL];
     trp_buffer_printf(out, "[%.1f s] ", table->running_s);
     write_counts(table, out);
+    if (table->left_s > 0) {
+        trp_buffer_printf(out, "; about ");
+        trp_table_left(table->left_s, out);
+        trp_buffer_printf(out, " left");
+    }
     const trp_table_row *best = best_row(table);
     if (best != NULL) {
         trp_table_number(best->best, number, sizeof number);

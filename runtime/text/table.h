@@ -41,6 +41,7 @@ typedef struct trp_table {
     const char *one;   // "trial": and in the middle of a sentence.
     const char *now;   // "2024-04-10 09:41:32"
     double running_s;
+    double left_s;                    // As it looks; 0: not known.
     double memory_used, memory_total; // Of the machine, in bytes; a total of 0: not shown.
     const char *scheduler;            // NULL: none.
     double cpus_used, cpus_total;
@@ -67,6 +68,13 @@ void trp_table_format(const trp_table *table, const trp_table_look *look, trp_bu
 // Appends one line that sums the rows up:
 // "[12.3 s] 5 terminated, 2 running, 6 pending; best accuracy 0.9712 (digits_3d3d1_00004)".
 void trp_table_line(const trp_table *table, trp_buffer *out);
+// Appends a time that is left, in the largest units that say enough: "11 s", "4 min", "2 h 10 min",
+// "3 days".
+void trp_table_left(double left_s, trp_buffer *out);
+// Appends what is said at the end: the folder, how long writing the last of it took, and the
+// seconds since the beginning, of which so many were "the tuning loop".
+void trp_table_end(const char *what, const char *path, double written_s, double open_s,
+                   double loop_s, const char *loop, trp_buffer *out);
 // Writes a number with up to six significant digits; whole ones in full.
 void trp_table_number(double value, char *text, size_t size);
 // The state as the table shows it: "RUNNING".

@@ -284,7 +284,10 @@ static void finish(trp_control *control, troupe_status status)
     bool begun = control->begun || status == TROUPE_OK;
     sweep->control = NULL;
     trp_control_away(control);
+    double before_s = trp_clock_s();
     free_control(control); // It may wait for a disk.
+    if (status == TROUPE_OK)
+        trp_sweep_say_end(sweep, trp_clock_s() - before_s);
     pthread_mutex_lock(&sweep->lock);
     if (!begun && sweep->folder != NULL)
         leave_nothing(sweep);
@@ -298,6 +301,7 @@ static void *run(void *user)
     troupe_sweep *sweep = control->sweep;
     troupe_status status = TROUPE_OK;
     pthread_mutex_lock(&sweep->lock);
+    sweep->begun_s = trp_clock_s();
     for (bool over = false; status == TROUPE_OK && !over;) {
         status = control->closes ? troupe_fail(TROUPE_CANCELLED, "the sweep was freed")
                                  : trp_control_turn(control, &over);

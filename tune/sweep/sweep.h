@@ -104,6 +104,7 @@ struct troupe_sweep {
     char *folder;
     double cpus;
     double started_s, elapsed_s;
+    double begun_s;    // When its first turn was.
     char ended_at[32]; // Time of day.
     // Where the trainer was made for the sweep: what a config is as JSON; what frees it. NULL: it
     // was not.

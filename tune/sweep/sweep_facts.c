@@ -59,6 +59,37 @@ static void gather_row(const troupe_sweep *sweep, const trp_trial *trial, const 
             (trp_table_cell){.value = trial->values[i], .known = (trial->known >> i & 1) != 0};
 }
 
+// How much of a trial that runs is done, where others made that many reports.
+static double part_of(const trp_trial *trial, double reports)
+{
+    static const double most = 0.95; // It has not ended.
+    double part = reports > 0 ? trial->view.reports / reports : 0;
+    return part < most ? part : most;
+}
+
+double trp_sweep_left_s(const troupe_sweep *sweep, double running_s)
+{
+    double ended = 0, reports = 0, done = 0, before = 0, left_s = 0;
+    for (int i = 0; i < sweep->count; i++) {
+        const trp_trial *trial = sweep->trials[i];
+        bool is_over = trial->phase == TRP_TRIAL_ENDED;
+        before += is_over && trial->ended_before; // By an earlier life, whose time does not count.
+        ended += is_over && !trial->ended_before;
+        reports += is_over ? trial->view.reports : 0;
+    }
+    reports = ended + before > 0 ? reports / (ended + before) : sweep->reports_most;
+    for (int i = 0; i < sweep->count; i++)
+        if (sweep->trials[i]->phase != TRP_TRIAL_ENDED)
+            done += part_of(sweep->trials[i], reports);
+    done += ended;
+    if (sweep->wanted > 0 && done > 0 && !sweep->over)
+        left_s = running_s * (sweep->wanted - before - done) / done;
+    double budget_s = sweep->how.time_budget_s - running_s;
+    if (sweep->how.time_budget_s > 0 && !sweep->over && (left_s <= 0 || budget_s < left_s))
+        left_s = budget_s;
+    return left_s > 0 ? left_s : 0;
+}
+
 bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *now, trp_arena *arena,
                      trp_table *table)
 {
@@ -79,6 +110,7 @@ bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *no
                          .one = "trial",
                          .now = now,
                          .running_s = running_s,
+                         .left_s = trp_sweep_left_s(sweep, running_s),
                          .scheduler = sweep->scheduler,
                          .cpus_total = sweep->cpus,
                          .metric = trp_sweep_metric(sweep),
@@ -110,4 +142,19 @@ void trp_sweep_show(trp_progress *progress, const troupe_sweep *sweep, int64_t n
     trp_arena_clear(&arena);
     progress->changed = false;
     progress->shown_ns = now_ns;
+}
+
+void trp_sweep_say_end(const troupe_sweep *sweep, double written_s)
+{
+    FILE *out = sweep->how.progress;
+    trp_buffer text = {0};
+    if (out == NULL)
+        return;
+    trp_table_end("all result files and the sweep's record", sweep->folder, written_s,
+                  trp_clock_s() - sweep->started_s,
+                  sweep->elapsed_s - (sweep->begun_s - sweep->started_s), "the tuning loop", &text);
+    if (!text.failed)
+        fwrite(text.data, 1, text.size, out);
+    fflush(out);
+    trp_buffer_free(&text);
 }

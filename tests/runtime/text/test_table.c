@@ -69,6 +69,46 @@ static void shows(const trp_table *table, trp_table_look look, const char *expec
     trp_buffer_free(&out);
 }
 
+static void test_what_is_left_is_shown(void **state)
+{
+    (void)state;
+    static const struct {
+        double left_s;
+        const char *text;
+    } rows_of[] = {{0.2, "1 s"},     {90, "90 s"},        {91, "2 min"},
+                   {3600, "60 min"}, {7330, "2 h 3 min"}, {180 * 86400.0, "180 days"}};
+    for (size_t i = 0; i < sizeof rows_of / sizeof *rows_of; i++) {
+        trp_buffer out = {0}, line = {0};
+        char expected[128];
+        trp_table table = facts();
+        table.left_s = rows_of[i].left_s;
+        trp_table_format(&table, &(trp_table_look){0}, &out);
+        trp_table_line(&table, &line);
+        trp_buffer_append(&out, "", 1);
+        trp_buffer_append(&line, "", 1);
+        snprintf(expected, sizeof expected, "Running for: 00:01:33.99, about %s left\n",
+                 rows_of[i].text);
+        assert_non_null(strstr((const char *)out.data, expected));
+        snprintf(expected, sizeof expected, "1 pending; about %s left; best accuracy 0.9 ",
+                 rows_of[i].text);
+        assert_non_null(strstr((const char *)line.data, expected));
+        trp_buffer_free(&out);
+        trp_buffer_free(&line);
+    }
+}
+
+static void test_the_end_has_both_times(void **state)
+{
+    (void)state;
+    trp_buffer out = {0};
+    trp_table_end("all files", "/runs/fit", 0.00567, 94.05, 93.99, "the tuning loop", &out);
+    trp_buffer_append(&out, "", 1);
+    assert_string_equal((const char *)out.data,
+                        "Wrote the latest version of all files to '/runs/fit' in 0.0057s.\n"
+                        "Total run time: 94.05 seconds (93.99 seconds for the tuning loop).\n");
+    trp_buffer_free(&out);
+}
+
 // clang-format off
 static void test_the_final_table(void **state)
 {
@@ -293,6 +333,8 @@ static void test_numbers_have_six_digits_at_most(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_left_is_shown),
+        cmocka_unit_test(test_the_end_has_both_times),
         cmocka_unit_test(test_the_final_table),
         cmocka_unit_test(test_parameters_are_shown_as_far_as_they_fit),
         cmocka_unit_test(test_the_live_table_shows_running_trials_first_then_the_best),

@@ -1,6 +1,7 @@
 // test_journal.c: the files that a sweep leaves, and what is shown of it.
 #include "fake_train.h"
 
+#include <math.h>
 #include <runtime/base/memory.h>
 
 static int count_text(const char *text, const char *part)
@@ -62,6 +63,7 @@ static void test_a_taken_name_gets_a_number_and_names_are_deterministic(void **s
     support_directory_remove(other);
 }
 
+// E06.
 static void test_progress_is_a_line_and_the_table_is_whole(void **state)
 {
     (void)state;
@@ -73,12 +75,26 @@ static void test_progress_is_a_line_and_the_table_is_whole(void **state)
     ok(SWEEP(&sweep, .trials = 3, .progress = progress));
     char line[512], last[512] = "";
     rewind(progress);
-    while (fgets(line, sizeof line, progress) != NULL) {
-        assert_true(line[0] == '[' && strstr(line, " s] ") != NULL);
+    while (fgets(line, sizeof line, progress) != NULL && line[0] == '[') {
+        assert_non_null(strstr(line, " s] "));
         assert_null(strchr(line, '\033'));
         memcpy(last, line, sizeof last);
     }
     assert_non_null(strstr(last, " s] 3 terminated; best loss "));
+    double written, total, loop;
+    char folder[256];
+    assert_int_equal(sscanf(line,
+                            "Wrote the latest version of all result files and the sweep's record "
+                            "to '%255[^']' in %lfs.",
+                            folder, &written),
+                     2);
+    assert_true(support_exists(folder) && written >= 0);
+    assert_non_null(fgets(line, sizeof line, progress));
+    assert_int_equal(sscanf(line, "Total run time: %lf seconds (%lf seconds for the tuning loop).",
+                            &total, &loop),
+                     2);
+    assert_true(loop >= 0 && loop <= total && fabs(total - written - loop) < 0.5);
+    assert_null(fgets(line, sizeof line, progress));
 
     troupe_sweep_print(sweep, printed);
     char text[8192];

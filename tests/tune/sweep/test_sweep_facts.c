@@ -105,6 +105,46 @@ static void test_facts_are_gathered(void **state)
     assert_in_range(failures, 1, 99);
 }
 
+static double left(double running_s)
+{
+    return trp_sweep_left_s(&it.sweep, running_s);
+}
+
+static void test_what_is_left_follows_from_what_was_done(void **state)
+{
+    (void)state;
+    assert_true(left(10) == 0); // It is not known how many there will be.
+    it.sweep.wanted = 41;
+    assert_true(left(10) == 400);  // One of them took 10 s, and 40 are left.
+    it.trials[0].view.reports = 8; // Those that run have done parts of it.
+    it.trials[1].view.reports = 4;
+    it.trials[2].view.reports = 2;
+    assert_true(left(7) == 7 * (41 - 1.75) / 1.75);
+    it.trials[2].view.reports = 100; // It does not count as ended.
+    assert_true(fabs(left(10) - 10 * (41 - 2.45) / 2.45) < 1e-9);
+    it.trials[0].ended_before = true; // What runs now has done 1.45 of the 40 others.
+    assert_true(fabs(left(10) - 10 * (40 - 1.45) / 1.45) < 1e-9);
+    it.sweep.how.time_budget_s = 30;
+    assert_true(left(10) == 20);
+    assert_true(left(31) == 0);
+    it.sweep.wanted = 0;
+    assert_true(left(29) == 1);
+    it.sweep.over = true;
+    assert_true(left(10) == 0);
+}
+
+// Before any trial has ended it is how many reports a trial makes at most that says how far one is.
+static void test_what_is_left_before_a_trial_has_ended(void **state)
+{
+    (void)state;
+    it.trials[0].phase = TRP_TRIAL_RUNNING;
+    it.sweep.wanted = 40;
+    it.trials[1].view.reports = 20;
+    assert_true(left(10) == 0);
+    it.sweep.reports_most = 40;
+    assert_true(left(10) == 790);
+}
+
 static void test_it_is_shown_once_a_second_and_only_when_changed(void **state)
 {
     (void)state;
@@ -200,10 +240,13 @@ static void test_a_terminal_is_drawn_over(void **state)
 
 int main(void)
 {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_sweep, free_sweep)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_facts_are_gathered),
-        cmocka_unit_test(test_it_is_shown_once_a_second_and_only_when_changed),
-        cmocka_unit_test(test_a_terminal_is_drawn_over),
+        TEST(test_facts_are_gathered),
+        TEST(test_what_is_left_follows_from_what_was_done),
+        TEST(test_what_is_left_before_a_trial_has_ended),
+        TEST(test_it_is_shown_once_a_second_and_only_when_changed),
+        TEST(test_a_terminal_is_drawn_over),
     };
-    return cmocka_run_group_tests(tests, make_sweep, free_sweep);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
