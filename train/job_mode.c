@@ -103,7 +103,10 @@ static troupe_status share_memory(const troupe_options *given, double cpus, trou
     troupe_options full;
     trp_limits limits = trp_limits_read("");
     double share = limits.cpus > cpus ? cpus / limits.cpus : 1;
-    TROUPE_TRY(trp_options_complete(own, &full));
+    TROUPE_TRY(trp_options_complete(own, &limits, &full));
+    own->workers = full.workers; // What is given is not asked of the system a second time.
+    own->gpus = full.gpus;
+    own->memory_bytes = full.memory_bytes;
     if (given->store_bytes_max == 0)
         own->store_bytes_max = (size_t)fmax(LEAST, (double)full.store_bytes_max * share);
     if (given->spill_bytes_max == 0 && statvfs(full.spill_dir, &disk) == 0)

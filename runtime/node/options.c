@@ -150,28 +150,39 @@ static troupe_status choose_transport(troupe_transport *transport)
                        wanted);
 }
 
-troupe_status trp_options_complete(const troupe_options *given, troupe_options *full)
+// What follows from what the process may use of its machine.
+static void fill_from_limits(troupe_options *how, const trp_limits *known)
+{
+    // Dozens of files are read for them.
+    if (how->workers != 0 && how->cpus != 0 && how->threads != 0 && how->store_bytes_max != 0 &&
+        how->gpus != 0 && how->memory_bytes != 0)
+        return;
+    trp_limits limits = known != NULL ? *known : trp_limits_read("");
+    int cpus = (int)fmax(1, ceil(limits.cpus));
+    if (how->workers == 0)
+        how->workers = cpus;
+    if (how->cpus == 0)
+        how->cpus = cpus;
+    if (how->threads == 0)
+        how->threads = cpus;
+    if (how->store_bytes_max == 0)
+        how->store_bytes_max = (size_t)(limits.memory_bytes * 0.3);
+    if (how->gpus == 0)
+        how->gpus = limits.gpus < TRP_GPUS_MAX ? limits.gpus : TRP_GPUS_MAX;
+    if (how->memory_bytes == 0)
+        how->memory_bytes = (size_t)(limits.memory_bytes * 0.7);
+}
+
+troupe_status trp_options_complete(const troupe_options *given, const trp_limits *limits,
+                                   troupe_options *full)
 {
     troupe_options how;
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_start", how, given));
     TROUPE_TRY(check(&how));
-    trp_limits limits = trp_limits_read("");
-    int cpus = (int)fmax(1, ceil(limits.cpus));
     TROUPE_TRY(choose_transport(&how.transport));
     if (how.worker_library != NULL)
         how.launch = TROUPE_LAUNCH_EXEC;
-    if (how.workers == 0)
-        how.workers = cpus;
-    if (how.cpus == 0)
-        how.cpus = cpus;
-    if (how.threads == 0)
-        how.threads = cpus;
-    if (how.store_bytes_max == 0)
-        how.store_bytes_max = (size_t)(limits.memory_bytes * 0.3);
-    if (how.gpus == 0)
-        how.gpus = limits.gpus < TRP_GPUS_MAX ? limits.gpus : TRP_GPUS_MAX;
-    if (how.memory_bytes == 0)
-        how.memory_bytes = (size_t)(limits.memory_bytes * 0.7);
+    fill_from_limits(&how, limits);
     trp_resources books;
     TROUPE_TRY(trp_admission_books(&how, &books));
     if (how.message_bytes_max == 0)

@@ -218,7 +218,7 @@ static void enter_executed_worker(const troupe_options *how)
     char order[512] = "";
     if (!trp_executed_enter(order, sizeof order))
         return;
-    if (trp_options_complete(how, &trp_self.options) != TROUPE_OK)
+    if (trp_options_complete(how, NULL, &trp_self.options) != TROUPE_OK)
         leave(EXIT_FAILURE);
     choose_carriers();
     run_executed_worker(order);
@@ -475,7 +475,7 @@ static void stop_by_signal(void)
 
 static troupe_status start_driver(int argc, char **argv, const troupe_options *how)
 {
-    TROUPE_TRY(trp_options_complete(how, &trp_self.options));
+    TROUPE_TRY(trp_options_complete(how, NULL, &trp_self.options));
     trp_fence_start(); // Before our first thread: with two, the kernel takes milliseconds for it.
     const char *local = getenv("TROUPE_LOCAL");
     trp_self.local = local != NULL && strcmp(local, "1") == 0;
