@@ -504,7 +504,6 @@ _Noreturn void trp_node_run(int keeper_socket)
     node.keeper = keeper_socket;
     trp_orders_open(keeper_socket);
     node.next_slot = node.slots = TRP_PROCESS_DRIVER + 1;
-    trp_cause_start();
     trp_process_serve = serve;
     trp_self.slot = TRP_PROCESS_NODE;
     trp_self.incarnation = trp_segment_process(TRP_PROCESS_NODE)->incarnation;
@@ -517,6 +516,7 @@ _Noreturn void trp_node_run(int keeper_socket)
         _exit(1);
     }
     start_thread("troupe-drain", drain_main);
+    trp_cause_start(); // Before the first worker. The driver, which has waited for us, goes on.
     run();
     if (trp_listens()) {
         trp_nodes_leave_all();
