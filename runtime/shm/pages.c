@@ -13,7 +13,9 @@
 #include <sched.h>
 
 enum {
-    GROW_MIN = 16,   // Pages by which the backed space grows: 1 MiB
+    GROW_FIRST = 4,  // Pages by which the backed space grows: 256 KiB, since what is backed is
+                     // zeroed while a process starts,
+    GROW_MIN = 16,   // then 1 MiB
     GROW_MAX = 1024, // to 64 MiB.
     PROBES = 1024,   // Steps of a search before all of the table is read.
     NEAR = 256,      // Pages.
@@ -316,8 +318,9 @@ static troupe_status grow(uint32_t count, uint32_t *from)
 {
     trp_header *header = trp_segment.header;
     uint32_t backed = trp_pages_backed(), step = backed / 4;
+    uint32_t least = backed < GROW_FIRST ? GROW_FIRST : backed < GROW_MIN ? backed : GROW_MIN;
     *from = backed;
-    step = step < GROW_MIN ? GROW_MIN : step > GROW_MAX ? GROW_MAX : step;
+    step = step < least ? least : step > GROW_MAX ? GROW_MAX : step;
     step = step < count ? count : step;
     if (atomic_load(&header->huge) != 0) // In whole pages of the system.
         step = (backed + step + TRP_STRETCH - 1) / TRP_STRETCH * TRP_STRETCH - backed;

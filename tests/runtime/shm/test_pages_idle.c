@@ -105,6 +105,22 @@ static void drop(lot *these)
     }
 }
 
+// The first object is made while a process starts: little is zeroed for it, and more each time.
+static void test_it_comes_by_little_at_first(void **state)
+{
+    (void)state;
+    enum { FIRST = 256 << 10, STEPS = 4 };
+    static const uint64_t backed[STEPS] = {FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST};
+    trp_object ids[STEPS];
+    for (int i = 0; i < STEPS; i++) {
+        size_t size = (size_t)(i == 0 ? backed[0] : backed[i] - backed[i - 1]);
+        ids[i] = make_object(size, 42, i);
+        assert_int_equal(bytes_of_pages(), backed[i]);
+    }
+    for (int i = 0; i < STEPS; i++)
+        trp_store_release(ids[i], ME);
+}
+
 static void test_it_goes_and_comes_back(void **state)
 {
     (void)state;
@@ -358,6 +374,7 @@ int main(void)
 {
 #define ROW(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        ROW(test_it_comes_by_little_at_first),
         ROW(test_it_goes_and_comes_back),
         ROW(test_what_is_used_stays),
         ROW(test_what_was_used_lately_stays),
