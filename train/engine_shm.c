@@ -115,6 +115,13 @@ static bool same(const call *a, const call *b)
            a->root == b->root && a->count == b->count;
 }
 
+// A rank of a group of one gives nothing, and has no staging memory: half a MiB that would be
+// zeroed while it starts.
+static bool gives(const link *here)
+{
+    return here->world > 1;
+}
+
 // The staging memory of a rank for the use with that number: what it gives.
 static unsigned char *given(const link *here, int rank, uint32_t use)
 {
@@ -327,7 +334,7 @@ static troupe_status shm_allreduce(void *own, void *data, size_t count, troupe_d
     unsigned char *values = (unsigned char *)data, *chunk = values;
     size_t size = count * what.width;
     call mine = {TRP_ALLREDUCE, (uint8_t)element, (uint8_t)how, 0, count, 0};
-    if (size * (size_t)here->world <= WHOLE_BYTES)
+    if (size * (size_t)here->world <= WHOLE_BYTES && (gives(here) || size <= sizeof mine.place))
         return allreduce_whole(here, &what, mine, values);
     uint64_t place = mine.place = trp_shared_place(here->member, values, size);
     announce(here, mine);
@@ -456,12 +463,14 @@ static troupe_status shm_all_gather(void *own, const void *data, size_t size, vo
     unsigned char *all = (unsigned char *)result;
     uint64_t place = size > WHOLE_BYTES ? trp_shared_place(here->member, data, size) : 0;
     announce(here, (call){TRP_ALL_GATHER, 0, 0, 0, size, place});
-    if (!place)
+    if (!place && gives(here))
         copy(given(here, here->rank, here->uses), data, bytes_at(size, 0));
     TROUPE_TRY(first_step(here, name));
     if (!size)
         return TROUPE_OK;
     copy(all + (size_t)here->rank * size, data, size);
+    if (!gives(here))
+        return TROUPE_OK;
     form how_stored = find_values(here, size);
     if (how_stored == MIXED) {
         if (place)
@@ -483,9 +492,11 @@ static troupe_status shm_broadcast(void *own, void *data, size_t size, int root)
     bool mine = here->rank == root;
     uint64_t place = mine && size > WHOLE_BYTES ? trp_shared_place(here->member, data, size) : 0;
     announce(here, (call){TRP_BROADCAST, 0, 0, root, size, place});
-    if (mine && !place)
+    if (mine && !place && gives(here))
         copy(given(here, root, here->uses), data, bytes_at(size, 0));
     TROUPE_TRY(first_step(here, name));
+    if (!gives(here))
+        return TROUPE_OK;
     (void)find_values(here, size);
     if (here->values[root]) {
         copy(data, here->values[root], size);
@@ -518,7 +529,8 @@ static troupe_status shm_barrier(void *own)
 
 static size_t shm_size(int world)
 {
-    return (size_t)world * (sizeof(line) + (size_t)SLOTS * TRP_SHM_SLOT);
+    size_t slots = world > 1 ? (size_t)SLOTS * TRP_SHM_SLOT : 0;
+    return (size_t)world * (sizeof(line) + slots);
 }
 
 static void shm_interrupt(void *memory, int world)

@@ -348,6 +348,14 @@ static void test_a_rank_that_joins_late_finds_the_order(void **state)
     munmap(control, size_of(2));
 }
 
+// It gives nobody anything, and memory for that would be zeroed while it starts.
+static void test_a_rank_alone_has_no_staging_memory(void **state)
+{
+    (void)state;
+    assert_true(size_of(1) < 64 * 1024);
+    assert_true(size_of(2) > 2 * TRP_SHM_SLOT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -357,6 +365,7 @@ int main(void)
         cmocka_unit_test(test_an_end_lets_a_waiting_report_go),
         cmocka_unit_test(test_all_ranks_obey_each_order_with_the_same_report),
         cmocka_unit_test(test_a_rank_that_joins_late_finds_the_order),
+        cmocka_unit_test(test_a_rank_alone_has_no_staging_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
