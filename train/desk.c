@@ -7,6 +7,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
+#include <runtime/node/at_stop.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -37,15 +38,21 @@ struct trp_desk_job {
 
 struct trp_desk {
     int holds; // With the lock of `all`.
+    pid_t process;
     trp_server_link *link;
     pthread_t thread;
     int wake, changes; // An eventfd, and inotify.
     pthread_mutex_t lock;
     pthread_cond_t idle;
     trp_desk_job *first;
+    int64_t left_ms; // When the last hold went; 0: it is held.
     bool closing;
     char folder[];
 };
+
+// A desk that nobody holds is kept for so long: who submits one job after another would make a
+// connection and two threads for each.
+enum { LINGER_MS = 1000 };
 
 static struct {
     pthread_mutex_t lock; // Also while one is opened or closed.
@@ -221,36 +228,59 @@ static void serve_jobs(trp_desk *desk, bool every)
     pthread_mutex_unlock(&desk->lock);
 }
 
-// Reports that come often are left to gather for a while: to be woken for each would take the CPU
-// from the ranks.
-static void gather(int64_t since_ns)
+bool trp_desk_gathers(int64_t waited_ns, int *soon)
 {
-    enum { OFTEN_NS = 200000, GATHER_NS = 1000000 };
-    struct timespec pause = {0, GATHER_NS};
-    if (trp_clock_ns() - since_ns < OFTEN_NS)
-        nanosleep(&pause, NULL);
+    enum { SOON_NS = 200000, FEW = 8 };
+    *soon = waited_ns < SOON_NS ? *soon + (*soon <= FEW) : 0;
+    return *soon > FEW;
 }
+
+// Whether it has gone, since nobody has wanted it for long. The lock of `all` is not waited for:
+// who has it may wait for this thread.
+static bool is_left(trp_desk *desk)
+{
+    if (pthread_mutex_trylock(&all.lock) != 0)
+        return false;
+    pthread_mutex_lock(&desk->lock);
+    bool left = desk->left_ms != 0 && trp_clock_ms() - desk->left_ms >= LINGER_MS && !desk->closing;
+    pthread_mutex_unlock(&desk->lock);
+    if (left)
+        all.desk = NULL;
+    pthread_mutex_unlock(&all.lock);
+    return left;
+}
+
+static void free_desk(trp_desk *desk);
 
 static void *run(void *user)
 {
     enum { LOOK_MS = 250 }; // Where no change is told of, or no server.
     trp_desk *desk = user;
     int64_t looked_ms = 0;
+    int soon = 0;
+    const struct timespec gather = {0, 1000000};
     uint64_t count;
     trp_thread_be_prompt(true);
     for (;;) {
         struct pollfd waits[] = {{.fd = desk->changes, .events = POLLIN},
                                  {.fd = desk->wake, .events = POLLIN}};
         int64_t since_ns = trp_clock_ns();
-        if (poll(waits, 2, LOOK_MS) > 0 && waits[1].revents == 0)
-            gather(since_ns);
+        if (poll(waits, 2, LOOK_MS) > 0 && waits[1].revents == 0 &&
+            trp_desk_gathers(trp_clock_ns() - since_ns, &soon))
+            nanosleep(&gather, NULL);
         (void)(read(desk->wake, &count, sizeof count) < 0);
         take_changes(desk);
         pthread_mutex_lock(&desk->lock);
-        bool ends = desk->closing;
+        bool ends = desk->closing, lingers = desk->left_ms != 0;
         pthread_mutex_unlock(&desk->lock);
         if (ends)
             return NULL;
+        if (lingers && is_left(desk)) {
+            (void)pthread_detach(pthread_self());
+            trp_server_link_close(&desk->link);
+            free_desk(desk);
+            return NULL;
+        }
         bool every = trp_clock_ms() - looked_ms >= LOOK_MS;
         if (every)
             looked_ms = trp_clock_ms();
@@ -260,6 +290,7 @@ static void *run(void *user)
 
 // ---- its life
 
+// Has no thread any more.
 static void free_desk(trp_desk *desk)
 {
     if (desk->wake >= 0)
@@ -279,6 +310,7 @@ static trp_desk *make_desk(const char *state_folder)
         return NULL;
     memcpy(made->folder, state_folder, size);
     made->holds = 1;
+    made->process = getpid();
     made->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     made->changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     pthread_mutex_init(&made->lock, NULL);
@@ -307,14 +339,60 @@ static troupe_status open_desk(const char *state_folder, trp_desk **desk)
     return TROUPE_OK;
 }
 
+// With the lock of `all`, which has it no more. The desk's thread ends: it does not wait for that
+// lock.
+static void close_desk(trp_desk *desk)
+{
+    all.desk = NULL;
+    trp_server_link_close(&desk->link);
+    pthread_mutex_lock(&desk->lock);
+    desk->closing = true;
+    pthread_mutex_unlock(&desk->lock);
+    wake(desk);
+    pthread_join(desk->thread, NULL);
+    free_desk(desk);
+}
+
+// One that nobody holds may be of another server, or have lost its own, or be the parent's. With
+// the lock of `all`.
+static void drop_stale(const char *state_folder)
+{
+    trp_desk *desk = all.desk;
+    if (desk == NULL || desk->holds > 0)
+        return;
+    if (desk->process != getpid())
+        all.desk = NULL; // Its threads are not here.
+    else if (strcmp(desk->folder, state_folder) != 0 || !trp_server_link_is_up(desk->link))
+        close_desk(desk);
+}
+
+static void hold(trp_desk *desk)
+{
+    desk->holds++;
+    pthread_mutex_lock(&desk->lock);
+    desk->left_ms = 0;
+    pthread_mutex_unlock(&desk->lock);
+}
+
+// The runtime has ended: what lingers is not waited for.
+static void stop(void)
+{
+    pthread_mutex_lock(&all.lock);
+    if (all.desk != NULL && all.desk->holds == 0 && all.desk->process == getpid())
+        close_desk(all.desk);
+    pthread_mutex_unlock(&all.lock);
+}
+
 troupe_status trp_desk_open(const char *state_folder, trp_desk **desk)
 {
     troupe_status status = TROUPE_OK;
     pthread_mutex_lock(&all.lock);
+    drop_stale(state_folder);
+    trp_at_stop(stop);
     if (all.desk == NULL)
         status = open_desk(state_folder, &all.desk);
     else if (strcmp(all.desk->folder, state_folder) == 0)
-        all.desk->holds++;
+        hold(all.desk);
     else
         status = troupe_fail(TROUPE_UNSUPPORTED,
                              "this process has jobs of the train server of %s: expected all of "
@@ -329,7 +407,7 @@ troupe_status trp_desk_open(const char *state_folder, trp_desk **desk)
 trp_desk *trp_desk_now(void)
 {
     pthread_mutex_lock(&all.lock);
-    trp_desk *now = all.desk;
+    trp_desk *now = all.desk != NULL && all.desk->holds > 0 ? all.desk : NULL;
     if (now != NULL)
         now->holds++;
     pthread_mutex_unlock(&all.lock);
@@ -344,14 +422,9 @@ void trp_desk_release(trp_desk **held)
     *held = NULL;
     pthread_mutex_lock(&all.lock);
     if (--desk->holds == 0) {
-        all.desk = NULL;
-        trp_server_link_close(&desk->link);
         pthread_mutex_lock(&desk->lock);
-        desk->closing = true;
+        desk->left_ms = trp_clock_ms(); // Its thread, which looks now and then, sees to the rest.
         pthread_mutex_unlock(&desk->lock);
-        wake(desk);
-        pthread_join(desk->thread, NULL);
-        free_desk(desk);
     }
     pthread_mutex_unlock(&all.lock);
 }

@@ -1,5 +1,6 @@
 // desk.h: what a process has of a train server: its connection, and a thread that reads what the
-// jobs do of which it has handles. One for all, as long as one of them is open.
+// jobs do of which it has handles. One for all, as long as one of them is open and for a moment
+// more.
 #ifndef TRP_DESK_H
 #define TRP_DESK_H
 
@@ -14,7 +15,8 @@ typedef struct trp_desk_job trp_desk_job;
 troupe_status trp_desk_open(const char *state_folder, trp_desk **desk);
 // One that is open already, with a hold; NULL: none is.
 trp_desk *trp_desk_now(void);
-// Clears *desk. Not by the desk's own threads. Harmless on NULL.
+// Clears *desk. Not by the desk's own threads. Harmless on NULL. The last one leaves it for a
+// second, or until the runtime is stopped: who submits one job after another has one connection.
 void trp_desk_release(trp_desk **desk);
 trp_server_link *trp_desk_link(const trp_desk *desk);
 const char *trp_desk_folder(const trp_desk *desk);
@@ -32,5 +34,11 @@ void trp_desk_await(trp_desk *desk, const trp_desk_job *job);
 bool trp_desk_give_up(trp_desk *desk, trp_desk_job *job);
 // Nothing is called for it any more when this returns. Clears *job. Not by the desk's own threads.
 void trp_desk_remove(trp_desk *desk, trp_desk_job **job);
+
+// Whether the desk's thread lets changes gather for a millisecond, which it was told of after that
+// time: to be woken for each that come often would take the CPU from the ranks. `soon` counts those
+// that came soon after another. The few of a run's start are read at once: the first report may be
+// one of them.
+bool trp_desk_gathers(int64_t waited_ns, int *soon);
 
 #endif

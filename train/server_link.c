@@ -601,3 +601,13 @@ void trp_server_link_close(trp_server_link **held)
     free_link(link);
     trp_error_restore(&kept);
 }
+
+bool trp_server_link_is_up(trp_server_link *link)
+{
+    pthread_mutex_lock(&link->lock);
+    struct pollfd ready = {.fd = link->fd, .events = POLLRDHUP};
+    bool up = link->fd >= 0 && link->greeted && link->refused.status == TROUPE_OK &&
+              poll(&ready, 1, 0) == 0;
+    pthread_mutex_unlock(&link->lock);
+    return up;
+}

@@ -39,6 +39,9 @@ troupe_status trp_server_link_open(const char *state_folder, const trp_server_to
 // called. Not by the link's thread. Clears *link; harmless on NULL.
 void trp_server_link_close(trp_server_link **link);
 
+// Whether the server that it is connected to runs, as the socket says now.
+bool trp_server_link_is_up(trp_server_link *link);
+
 // Asks and waits. What the answer points to is in the arena. The failure that the server answers
 // with; TROUPE_TIMED_OUT, TROUPE_PEER_LOST, TROUPE_CANCELLED; TROUPE_MALFORMED, TROUPE_TOO_LARGE,
 // TROUPE_NO_MEMORY; TROUPE_VERSION, TROUPE_UNSUPPORTED: a server that was started since refuses

@@ -24,6 +24,7 @@
 #include <runtime/link/ring_carrier.h>
 #include <runtime/link/zmq_acceptor.h>
 #include <runtime/link/zmq_carrier.h>
+#include <runtime/node/at_stop.h>
 #include <runtime/node/descriptors.h>
 #include <runtime/node/executed.h>
 #include <runtime/node/keeper.h>
@@ -460,6 +461,7 @@ static void stop_driver(void)
         (void)await_keeper_end(END_TIMEOUT_MS);
     trp_process_io_stop();
     tear_down();
+    trp_at_stop_run();
 }
 
 // A signal came: whoever started the runtime, and however often, it ends. The process follows.

@@ -1,0 +1,129 @@
+// test_desk.c: the connection that a program has to a real train server: how long, and which.
+// timeout: 60
+#include "real_server.h"
+
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+#include <train/desk.h>
+#include <unistd.h>
+
+static char *top, *storage; // Both are found in the environment by what is started.
+
+TROUPE_STRUCT(plan, (int, reports));
+
+static troupe_status do_nothing(troupe_rank *me, const plan *config)
+{
+    (void)me, (void)config;
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(do_nothing, plan);
+
+// The thread of this process with that name; 0: there is none.
+static int find_thread(const char *name)
+{
+    int found = 0;
+    DIR *threads = opendir("/proc/self/task");
+    assert_non_null(threads);
+    for (struct dirent *it; (it = readdir(threads)) != NULL;) {
+        char path[300];
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", it->d_name);
+        char *is = it->d_name[0] != '.' ? support_read_file(path) : NULL;
+        if (is != NULL && strncmp(is, name, strlen(name)) == 0)
+            found = atoi(it->d_name);
+        free(is);
+    }
+    closedir(threads);
+    return found;
+}
+
+static bool has_no_thread(void *name)
+{
+    return find_thread((const char *)name) == 0;
+}
+
+static int submit_and_leave(void)
+{
+    troupe_job *job;
+    plan config = {.reports = 0};
+    troupe_must(troupe_submit(do_nothing, &config, NULL, &job, .storage = storage, .name = "none",
+                              .console = TROUPE_CONSOLE_OFF, .server = TROUPE_SERVER_AUTO));
+    assert_true(troupe_job_number(job) > 0);
+    troupe_must(troupe_job_leave(&job));
+    return find_thread("troupe-link");
+}
+
+// A connection, two threads and a watch of files for each job would take it longer than the job.
+static void test_one_connection_serves_jobs_in_turn(void **state)
+{
+    (void)state;
+    enum { JOBS = 10 };
+    int first = submit_and_leave();
+    assert_true(first > 0);
+    for (int i = 1; i < JOBS; i++)
+        assert_int_equal(submit_and_leave(), first);
+}
+
+static void test_it_goes_when_nobody_wants_it(void **state)
+{
+    (void)state;
+    assert_true(submit_and_leave() > 0);
+    assert_true(support_wait_until(has_no_thread, "troupe-link", SUPPORT_SOON_MS));
+    assert_true(support_wait_until(has_no_thread, "troupe-desk", SUPPORT_SOON_MS));
+    assert_true(submit_and_leave() > 0);
+}
+
+// One that lingers is none of a server that has gone.
+static void test_another_server_has_another_connection(void **state)
+{
+    (void)state;
+    troupe_job *job;
+    int first = submit_and_leave();
+    kill_server();
+    assert_int_equal(troupe_job_find("none", &job), TROUPE_NOT_FOUND);
+    assert_true(has_no_thread("troupe-link"));
+    int second = submit_and_leave(); // It starts a server.
+    assert_true(second > 0 && second != first);
+    setenv("TROUPE_SERVER", "/nowhere", 1);
+    assert_int_equal(troupe_job_find("none", &job), TROUPE_NOT_FOUND);
+    unsetenv("TROUPE_SERVER");
+    assert_true(submit_and_leave() > 0);
+}
+
+static void test_few_changes_are_read_at_once(void **state)
+{
+    (void)state;
+    enum { US = 1000, MS = 1000 * US };
+    int soon = 0;
+    for (int i = 0; i < 8; i++)
+        assert_false(trp_desk_gathers(50 * US, &soon));
+    for (int i = 0; i < 8; i++)
+        assert_true(trp_desk_gathers(50 * US, &soon));
+    assert_false(trp_desk_gathers(MS, &soon));
+    assert_false(trp_desk_gathers(50 * US, &soon));
+}
+
+static int end(void **state)
+{
+    (void)state;
+    assert_true(submit_and_leave() > 0);
+    (void)troupe_stop();
+    assert_true(has_no_thread("troupe-link") && has_no_thread("troupe-desk"));
+    run_tool("server stop --jobs");
+    support_directory_remove(top);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    top = real_server_folder("TEST_DESK_TOP");
+    storage = support_path(top, "runs");
+    troupe_must(troupe_start(argc, argv, .cpus = 1)); // Does not return in a job.
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_connection_serves_jobs_in_turn),
+        cmocka_unit_test(test_it_goes_when_nobody_wants_it),
+        cmocka_unit_test(test_another_server_has_another_connection),
+        cmocka_unit_test(test_few_changes_are_read_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, end);
+}
