@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdatomic.h>
@@ -19,6 +20,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <troupe.h>
 #include <unistd.h>
 
@@ -76,6 +78,7 @@ TROUPE_TRAINER(measured, plan);
 
 typedef struct watcher {
     _Atomic int64_t first_ns; // 0: no report yet.
+    sem_t first;              // Posted once there is one.
     bench_samples follow;     // From making to seeing, in us.
 } watcher;
 
@@ -84,7 +87,8 @@ static void see(void *user, troupe_job *job, const troupe_report_event *event)
     (void)job;
     watcher *it = (watcher *)user;
     int64_t now = bench_now_ns(), none = 0;
-    atomic_compare_exchange_strong(&it->first_ns, &none, now);
+    if (atomic_compare_exchange_strong(&it->first_ns, &none, now))
+        sem_post(&it->first);
     bench_samples_add(&it->follow, ((double)now - event->metrics[0].value) / 1e3);
 }
 
@@ -92,6 +96,10 @@ static troupe_job *submit(kind what, int count, int ranks, watcher *it)
 {
     troupe_job *job;
     plan config = {(int)what, count};
+    if (it) {
+        atomic_store(&it->first_ns, 0);
+        sem_init(&it->first, 0, 0);
+    }
     troupe_follower follower = {.size = sizeof follower, .report = see, .user = it};
     troupe_must(troupe_submit(measured, &config, it ? &follower : NULL, &job, .name = "bench",
                               .storage = runs, .ranks = ranks, .console = TROUPE_CONSOLE_OFF,
@@ -110,14 +118,14 @@ static void await_end(troupe_job *job)
     troupe_result_free(&result);
 }
 
-static void await_first(const watcher *it)
+// Asleep: to look again and again would take the CPU from the job.
+static void await_first(watcher *it)
 {
-    int64_t end = bench_now_ns() + WAIT_MS * 1000000LL;
-    while (atomic_load(&it->first_ns) == 0) {
-        if (bench_now_ns() > end)
-            bench_die("server: no report came in %d ms", WAIT_MS);
-        bench_pause(50);
-    }
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += WAIT_MS / 1000;
+    if (sem_timedwait(&it->first, &end) != 0)
+        bench_die("server: no report came in %d ms", WAIT_MS);
 }
 
 // So that what is measured does not begin with the connection.
@@ -301,7 +309,6 @@ static void act(const char *what)
 static troupe_job *hold_cpus(void)
 {
     static watcher it;
-    atomic_store(&it.first_ns, 0);
     troupe_job *job = submit(UNTIL_KILLED, 0, 2, &it);
     await_first(&it);
     return job;
