@@ -3,31 +3,18 @@
 
 #include <math.h>
 #include <runtime/base/memory.h>
-#include <stdbool.h>
 #include <string.h>
 #include <tune/search/linear.h>
 
-enum { PAIRS = 8 }; // Steps and changes of the gradient that stand for the curvature.
+enum { PAIRS = TRP_DESCENT_PAIRS };
 
-typedef struct descent {
-    trp_smooth *function;
-    void *user;
-    size_t n;
-    const double *low, *high;
-    double *x, *gradient, *direction, *next, *next_gradient;
-    double *steps, *changes; // PAIRS rows of n: a ring.
-    double along[PAIRS];     // Of each, step times change.
-    size_t pairs;            // So far.
-    int left;                // Evaluations.
-} descent;
-
-static bool held(const descent *d, size_t i)
+static bool held(const trp_descent *d, size_t i)
 {
     return (d->x[i] <= d->low[i] && d->gradient[i] > 0) ||
            (d->x[i] >= d->high[i] && d->gradient[i] < 0);
 }
 
-static double steepest(const descent *d)
+static double steepest(const trp_descent *d)
 {
     double most = 0;
     for (size_t i = 0; i < d->n; i++)
@@ -36,7 +23,7 @@ static double steepest(const descent *d)
 }
 
 // Minus the inverse curvature times the gradient: algorithm 7.4.
-static void set_direction(descent *d)
+static void set_direction(trp_descent *d)
 {
     double weights[PAIRS], *q = d->direction;
     size_t known = d->pairs < PAIRS ? d->pairs : PAIRS;
@@ -67,42 +54,48 @@ static void set_direction(descent *d)
     }
 }
 
-// Goes along the direction, bent at the bounds, by a step that lowers the
-// function enough; false: there is none.
-static bool step(descent *d, double *value)
+// Where the step of this length along the direction, bent at the bounds, leads to.
+static void try_step(trp_descent *d)
 {
-    double slope = trp_dot(d->gradient, d->direction, d->n), length = 1;
-    if (!(slope < 0)) { // The curvature misleads: downhill plainly.
-        d->pairs = 0;
-        set_direction(d);
-        slope = trp_dot(d->gradient, d->direction, d->n);
+    d->down = 0;
+    for (size_t i = 0; i < d->n; i++) {
+        double to = d->x[i] + d->length * d->direction[i];
+        d->next[i] = fmin(fmax(to, d->low[i]), d->high[i]);
+        d->down += d->gradient[i] * (d->next[i] - d->x[i]);
     }
-    if (d->pairs == 0)
-        length = fmin(1, 1 / sqrt(trp_dot(d->direction, d->direction, d->n)));
-    while (d->left > 0 && slope < 0) {
-        double down = 0;
-        for (size_t i = 0; i < d->n; i++) {
-            double to = d->x[i] + length * d->direction[i];
-            d->next[i] = fmin(fmax(to, d->low[i]), d->high[i]);
-            down += d->gradient[i] * (d->next[i] - d->x[i]);
-        }
-        d->left--;
-        double got = d->function(d->user, d->next, d->next_gradient);
-        if (isfinite(got) && got <= *value + 1e-4 * down) {
-            *value = got;
-            return down < 0;
-        }
-        // The minimum of the parabola through what is known, but neither much nor
-        // little less.
-        double least = isfinite(got) ? -down / (2 * (got - *value - down)) : 0.1;
-        length *= fmin(fmax(least, 0.1), 0.5);
-        if (length < 1e-12)
-            break;
-    }
-    return false;
 }
 
-static void take_step(descent *d)
+// From x, along a new direction. False: it is over.
+static bool set_out(trp_descent *d)
+{
+    if (d->left <= 0 || !(steepest(d) > d->tolerance))
+        return false;
+    set_direction(d);
+    d->slope = trp_dot(d->gradient, d->direction, d->n);
+    if (!(d->slope < 0)) { // The curvature misleads: downhill plainly.
+        d->pairs = 0;
+        set_direction(d);
+        d->slope = trp_dot(d->gradient, d->direction, d->n);
+    }
+    d->length = 1;
+    if (d->pairs == 0)
+        d->length = fmin(1, 1 / sqrt(trp_dot(d->direction, d->direction, d->n)));
+    if (!(d->slope < 0))
+        return false;
+    try_step(d);
+    return true;
+}
+
+// No step lowers the function enough: once more, straight downhill.
+static bool start_over(trp_descent *d)
+{
+    if (d->pairs == 0)
+        return false;
+    d->pairs = 0;
+    return set_out(d);
+}
+
+static void take_step(trp_descent *d)
 {
     size_t at = d->pairs % PAIRS;
     double *moved = d->steps + at * d->n, *change = d->changes + at * d->n;
@@ -117,36 +110,66 @@ static void take_step(descent *d)
     memcpy(d->gradient, d->next_gradient, d->n * sizeof *d->gradient);
 }
 
+void trp_descent_begin(trp_descent *d, size_t n, const double *low, const double *high,
+                       double tolerance, int evaluations, double *x, double *numbers)
+{
+    *d = (trp_descent){.n = n,
+                       .low = low,
+                       .high = high,
+                       .tolerance = tolerance,
+                       .left = evaluations,
+                       .x = x,
+                       .gradient = numbers,
+                       .direction = numbers + n,
+                       .next = numbers + 2 * n,
+                       .next_gradient = numbers + 3 * n,
+                       .steps = numbers + 4 * n,
+                       .changes = numbers + (4 + PAIRS) * n};
+    memcpy(d->next, x, n * sizeof *x);
+}
+
+bool trp_descent_tell(trp_descent *d, double value, const double *gradient)
+{
+    d->left--;
+    memcpy(d->next_gradient, gradient, d->n * sizeof *gradient);
+    if (!d->begun) {
+        d->begun = true;
+        d->value = value;
+        memcpy(d->gradient, gradient, d->n * sizeof *gradient);
+        return isfinite(value) && set_out(d);
+    }
+    if (isfinite(value) && value <= d->value + 1e-4 * d->down) {
+        d->value = value;
+        if (!(d->down < 0))
+            return start_over(d);
+        take_step(d);
+        return set_out(d);
+    }
+    // The minimum of the parabola through what is known, but neither much nor little less.
+    double least = isfinite(value) ? -d->down / (2 * (value - d->value - d->down)) : 0.1;
+    d->length *= fmin(fmax(least, 0.1), 0.5);
+    if (d->length < 1e-12)
+        return start_over(d);
+    if (d->left <= 0)
+        return false;
+    try_step(d);
+    return true;
+}
+
 troupe_status trp_gp_minimize(trp_smooth *function, void *user, size_t n, const double *low,
                               const double *high, double tolerance, int evaluations, double *x,
                               double *value)
 {
-    double *memory = trp_alloc((4 + 2 * PAIRS) * (n + 1) * sizeof *memory);
-    if (memory == NULL)
+    double *numbers = trp_alloc((TRP_DESCENT_NUMBERS(n) + n + 1) * sizeof *numbers);
+    if (numbers == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a descent in %zu dimensions", n);
-    descent d = {.function = function,
-                 .user = user,
-                 .n = n,
-                 .low = low,
-                 .high = high,
-                 .x = x,
-                 .gradient = memory,
-                 .direction = memory + n,
-                 .next = memory + 2 * n,
-                 .next_gradient = memory + 3 * n,
-                 .steps = memory + 4 * n,
-                 .changes = memory + (4 + PAIRS) * n,
-                 .left = evaluations - 1};
-    *value = function(user, x, d.gradient);
-    while (isfinite(*value) && d.left > 0 && steepest(&d) > tolerance) {
-        set_direction(&d);
-        if (step(&d, value))
-            take_step(&d);
-        else if (d.pairs > 0)
-            d.pairs = 0; // Once more, straight downhill.
-        else
-            break;
-    }
-    trp_free(memory);
+    double *gradient = numbers + TRP_DESCENT_NUMBERS(n), got;
+    trp_descent descent;
+    trp_descent_begin(&descent, n, low, high, tolerance, evaluations, x, numbers);
+    do
+        got = function(user, descent.next, gradient);
+    while (trp_descent_tell(&descent, got, gradient));
+    *value = descent.value;
+    trp_free(numbers);
     return TROUPE_OK;
 }

@@ -108,6 +108,43 @@ static void test_it_does_not_ask_too_often(void **state)
     }
 }
 
+// Descents that are asked in turns come to where each comes to alone.
+static void test_descents_beside_each_other(void **state)
+{
+    (void)state;
+    enum { BESIDE = 3 };
+    trp_descent descents[BESIDE];
+    double low[D], high[D], x[BESIDE][D], alone[D], value, gradient[D];
+    double numbers[BESIDE][TRP_DESCENT_NUMBERS(D)];
+    for (int i = 0; i < D; i++) {
+        low[i] = -10;
+        high[i] = 10;
+    }
+    for (int k = 0; k < BESIDE; k++) {
+        for (int i = 0; i < D; i++)
+            x[k][i] = k - 1.2 + 0.1 * i;
+        trp_descent_begin(&descents[k], D, low, high, 1e-8, 40 + 60 * k, x[k], numbers[k]);
+    }
+    bool goes_on[BESIDE] = {true, true, true};
+    while (goes_on[0] || goes_on[1] || goes_on[2]) {
+        for (int k = 0; k < BESIDE; k++) {
+            if (!goes_on[k])
+                continue;
+            double got = rosenbrock(NULL, descents[k].next, gradient);
+            goes_on[k] = trp_descent_tell(&descents[k], got, gradient);
+        }
+    }
+    for (int k = 0; k < BESIDE; k++) {
+        for (int i = 0; i < D; i++)
+            alone[i] = k - 1.2 + 0.1 * i;
+        assert_int_equal(
+            trp_gp_minimize(rosenbrock, NULL, D, low, high, 1e-8, 40 + 60 * k, alone, &value),
+            TROUPE_OK);
+        assert_memory_equal(alone, x[k], sizeof alone);
+        assert_true(value == descents[k].value);
+    }
+}
+
 static void test_memory_may_be_short(void **state)
 {
     (void)state;
@@ -125,6 +162,7 @@ int main(void)
         cmocka_unit_test(test_bounds_hold),
         cmocka_unit_test(test_it_stays_where_the_function_is_defined),
         cmocka_unit_test(test_it_does_not_ask_too_often),
+        cmocka_unit_test(test_descents_beside_each_other),
         cmocka_unit_test(test_memory_may_be_short),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
