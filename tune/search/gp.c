@@ -9,16 +9,13 @@
 #include <runtime/base/options_take.h>
 #include <stdio.h>
 #include <string.h>
+#include <tune/search/gp_likelihood.h>
 #include <tune/search/gp_propose.h>
 #include <tune/search/gp_targets.h>
 #include <tune/search/searcher.h>
 #include <tune/search/sobol.h>
 
-enum {
-    STARTUP = 10,
-    ANEW = 64,   // Up to how many trials hyperparameters are sought from afresh,
-    WHOLE = 256, // and by all of them: it takes the cube of their number, many times.
-};
+enum { STARTUP = 10 };
 
 typedef struct gp {
     troupe_searcher base;
@@ -29,19 +26,18 @@ typedef struct gp {
     trp_gp_features features;
     double *scores;  // Observed; infinite: it failed, or violates a constraint.
     double *points;  // Of these, rows of coordinates.
-    double *targets; // Room for as many.
+    double *targets; // Of all scores, and room for those of a part.
     size_t count, capacity;
     int *running; // Numbers.
     double *running_points;
     size_t running_count, running_capacity;
-    bool begun;     // A trial of its own has been given.
-    size_t fits_at; // Observations at which the hyperparameters are sought next.
-    // What was made of these: the process has `made` points, and is that given
-    // them if so.
+    bool begun;       // A trial of its own has been given.
+    size_t fits_from; // Observations at which hyperparameters are sought first.
+    // What was made of these: the process has `made` points, hyperparameters of `fitted`, and is
+    // that given `conditioned`.
     trp_gp_process process;
-    size_t made;
-    bool conditioned;
-    double *room; // One point's features, and what they are predicted with.
+    size_t made, fitted, conditioned;
+    double *room; // One point's features.
 } gp;
 
 // ---- what it is told
@@ -69,7 +65,7 @@ static troupe_status gp_given(troupe_searcher *searcher, int number, const doubl
     memcpy(self->running_points + self->running_count++ * d, x, d * sizeof *x);
     if (number >= 0 && !self->begun) { // What earlier studies told is learned at once.
         self->begun = true;
-        self->fits_at = self->count > self->startup ? self->count : self->startup;
+        self->fits_from = self->count > self->startup ? self->count : self->startup;
     }
     return TROUPE_OK;
 }
@@ -95,7 +91,7 @@ static troupe_status gp_observe(troupe_searcher *searcher, const troupe_observat
         size_t capacity = self->capacity == 0 ? 32 : self->capacity * 2;
         TROUPE_TRY(grow((void **)&self->scores, sizeof *self->scores, capacity));
         TROUPE_TRY(grow((void **)&self->points, (d + 1) * sizeof *self->points, capacity));
-        TROUPE_TRY(grow((void **)&self->targets, sizeof *self->targets, capacity));
+        TROUPE_TRY(grow((void **)&self->targets, 2 * sizeof *self->targets, capacity));
         self->capacity = capacity;
     }
     forget_running(self, observation->number);
@@ -108,33 +104,39 @@ static troupe_status gp_observe(troupe_searcher *searcher, const troupe_observat
 
 // ---- the process
 
-// Brings the process up to all observations. Hyperparameters are sought at
-// certain counts, each time from those before, so that they do not depend on
-// when a suggestion was asked for.
+// The observations by which hyperparameters are sought: of certain counts of them the last. So
+// these do not depend on when a suggestion was asked for.
+static size_t fits_at(const gp *self)
+{
+    size_t at = self->fits_from;
+    for (size_t next = at; next <= self->count; next += next < 32 ? 1 : next / 16)
+        at = next;
+    return at;
+}
+
+// Brings the process up to all observations, of which there are targets.
 static troupe_status make(gp *self)
 {
-    size_t d = self->problem->dim_count;
+    size_t d = self->problem->dim_count, at = fits_at(self);
     trp_gp_process *process = &self->process;
     process->count = self->made; // Without those that were running.
     while (self->made < self->count) {
-        self->conditioned = false;
         trp_gp_features_of(&self->features, self->points + self->made * d, self->room);
         TROUPE_TRY(trp_gp_process_add(process, self->room));
         self->made++;
     }
-    while (self->fits_at <= self->count) {
-        size_t n = self->fits_at;
-        self->conditioned = false;
-        if (trp_gp_targets(self->scores, n, self->targets))
-            TROUPE_TRY(n <= WHOLE ? trp_gp_process_fit(process, n, self->targets, n <= ANEW)
-                                  : trp_gp_process_fit_part(process, n, self->targets, WHOLE));
-        self->fits_at = n + (n < 32 ? 1 : n / 16);
+    if (self->fitted != at) {
+        double *part = self->targets + self->capacity;
+        self->conditioned = 0;
+        if (trp_gp_targets(self->scores, at, part))
+            TROUPE_TRY(trp_gp_fit(process, at, part));
+        self->fitted = at;
     }
-    if (self->conditioned)
+    if (self->conditioned == self->count)
         return TROUPE_OK;
-    trp_gp_targets(self->scores, self->count, self->targets);
+    self->conditioned = 0;
     TROUPE_TRY(trp_gp_process_condition(process, self->count, self->targets));
-    self->conditioned = true;
+    self->conditioned = self->count;
     return TROUPE_OK;
 }
 
@@ -142,21 +144,27 @@ static troupe_status make(gp *self)
 // or expectation.
 static troupe_status suppose(gp *self, double *least)
 {
-    double mean, variance, *room;
+    enum { LANES = TRP_GP_LANES };
     size_t d = self->problem->dim_count, n = self->count + self->running_count;
     trp_gp_process *process = &self->process;
+    size_t size = process->feature_count;
     for (size_t i = 0; i < self->running_count; i++) {
         trp_gp_features_of(&self->features, self->running_points + i * d, self->room);
         TROUPE_TRY(trp_gp_process_add(process, self->room));
     }
     TROUPE_TRY(trp_gp_process_suppose(process));
-    room = trp_alloc(2 * n * sizeof *room);
+    double mean[LANES], variance[LANES];
+    double *room = trp_alloc((TRP_GP_SCRATCH(n) + LANES * size) * sizeof *room);
     if (room == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for %zu trials", n);
-    for (size_t i = self->count; i < n; i++) {
-        trp_gp_process_predict(process, process->points + i * process->feature_count, &mean,
-                               &variance, NULL, NULL, room);
-        *least = fmin(*least, mean);
+    for (size_t i = self->count; i < n; i += LANES) {
+        for (size_t k = 0; k < size * LANES; k++) {
+            size_t at = i + k % LANES < n ? i + k % LANES : i;
+            room[k] = process->points[at * size + k / LANES];
+        }
+        trp_gp_process_predict(process, room, mean, variance, NULL, NULL, room + LANES * size);
+        for (size_t lane = 0; lane < LANES; lane++)
+            *least = fmin(*least, mean[lane]);
     }
     trp_free(room);
     return TROUPE_OK;
@@ -170,7 +178,6 @@ static troupe_status gp_suggest(troupe_searcher *searcher, int number, double *x
     if (self->count < self->startup || !trp_gp_targets(self->scores, self->count, self->targets))
         return self->first->suggest(self->first, number, x);
     TROUPE_TRY(make(self));
-    trp_gp_targets(self->scores, self->count, self->targets);
     for (size_t i = 0; i < self->count; i++) {
         if (self->scores[i] < INFINITY && self->targets[i] < least) {
             least = self->targets[i];
@@ -199,7 +206,7 @@ static troupe_status gp_begin(troupe_searcher *searcher, const troupe_problem *p
                            "troupe_search_nsga2 is for several",
                            problem->objectives);
     self->problem = problem;
-    self->fits_at = self->startup;
+    self->fits_from = self->startup;
     self->first =
         problem->dim_count <= TRP_SOBOL_DIMS ? troupe_search_sobol() : troupe_search_random();
     if (self->first->refusal != TROUPE_OK)

@@ -1,15 +1,13 @@
 // gp_process.c: see tune/search/gp_process.h; Rasmussen and Williams, Gaussian
-// Processes for Machine Learning, algorithm 2.1 and section 5.4.1.
+// Processes for Machine Learning, algorithm 2.1.
 #include <tune/search/gp_process.h>
 
 #include <math.h>
 #include <runtime/base/memory.h>
-#include <stdlib.h>
 #include <string.h>
-#include <tune/search/gp_minimize.h>
 #include <tune/search/linear.h>
 
-static const double least_noise = 1e-6;
+enum { LANES = TRP_GP_LANES };
 
 troupe_status trp_gp_process_open(trp_gp_process *process, const trp_gp_feature *features,
                                   size_t count, size_t lengths)
@@ -17,11 +15,12 @@ troupe_status trp_gp_process_open(trp_gp_process *process, const trp_gp_feature 
     *process = (trp_gp_process){.features = features,
                                 .feature_count = count,
                                 .length_count = lengths,
-                                .inverse = trp_alloc((lengths + 1) * sizeof(double)),
+                                .inverse = trp_alloc((2 * lengths + 3) * sizeof(double)),
                                 .scale = 1,
                                 .noise = 0.1};
     if (process->inverse == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a Gaussian process");
+    process->factored_with = process->inverse + lengths;
     for (size_t i = 0; i < lengths; i++)
         process->inverse[i] = 1;
     return TROUPE_OK;
@@ -33,30 +32,22 @@ void trp_gp_process_close(trp_gp_process *process)
     trp_free(process->inverse);
     trp_free(process->factor);
     trp_free(process->weights);
+    trp_free(process->column);
     *process = (trp_gp_process){.points = NULL};
 }
 
 static troupe_status grow(trp_gp_process *process)
 {
     size_t capacity = process->capacity == 0 ? 32 : process->capacity * 2;
-    double *points =
-        trp_realloc(process->points, capacity * (process->feature_count + 1) * sizeof *points);
-    if (points != NULL)
-        process->points = points;
-    double *weights = trp_realloc(process->weights, capacity * sizeof *weights);
-    if (weights != NULL)
-        process->weights = weights;
-    double *factor = trp_alloc(capacity * capacity * sizeof *factor);
-    if (points == NULL || weights == NULL || factor == NULL) {
-        trp_free(factor);
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a Gaussian process of %zu points",
-                           capacity);
+    const size_t sizes[] = {process->feature_count + 1, 1};
+    double **rows[] = {&process->points, &process->weights};
+    for (size_t i = 0; i < 2; i++) {
+        double *grown = trp_realloc(*rows[i], capacity * sizes[i] * sizeof *grown);
+        if (grown == NULL)
+            return troupe_fail(TROUPE_NO_MEMORY, "no memory for a Gaussian process of %zu points",
+                               capacity);
+        *rows[i] = grown;
     }
-    for (size_t i = 0; i < process->count; i++)
-        memcpy(factor + i * capacity, process->factor + i * process->capacity,
-               process->count * sizeof *factor);
-    trp_free(process->factor);
-    process->factor = factor;
     process->capacity = capacity;
     return TROUPE_OK;
 }
@@ -65,322 +56,107 @@ troupe_status trp_gp_process_add(trp_gp_process *process, const double *features
 {
     if (process->count == process->capacity)
         TROUPE_TRY(grow(process));
+    process->factored = process->factored < process->count ? process->factored : process->count;
     memcpy(process->points + process->count++ * process->feature_count, features,
            process->feature_count * sizeof *features);
     return TROUPE_OK;
 }
 
-// ---- covariances
+// ---- the factor
 
-static double square_difference(const trp_gp_feature *feature, double a, double b)
+// Makes room in it for all points.
+static troupe_status widen(trp_gp_process *process)
 {
-    if (feature->name)
-        return a == b ? 0 : 1;
-    return (a - b) * (a - b);
-}
-
-static double square_distance(const trp_gp_process *process, const double *inverse, const double *a,
-                              const double *b)
-{
-    double sum = 0;
-    for (size_t f = 0; f < process->feature_count; f++) {
-        const trp_gp_feature *feature = &process->features[f];
-        sum += inverse[feature->length] * square_difference(feature, a[f], b[f]);
-    }
-    return sum;
-}
-
-// Matern's covariance, and *slope: its derivative by the square of the
-// distance.
-static double matern(double square, double *slope)
-{
-    double r = sqrt(5 * square), fall = exp(-r);
-    *slope = -5.0 / 6 * (1 + r) * fall;
-    return (1 + r + r * r / 3) * fall;
-}
-
-static const double *point_at(const trp_gp_process *process, size_t i)
-{
-    return process->points + i * process->feature_count;
-}
-
-// ---- the likelihood
-
-typedef struct likelihood {
-    trp_gp_process *process;
-    size_t n;
-    const double *targets;
-    // n * n numbers each; below the diagonal: the covariances and their factor,
-    // its slopes, and the derivative of the loss by each covariance.
-    double *factor, *slopes, *by;
-    double *weights, *inverse;
-    double scale, noise;
-} likelihood;
-
-static troupe_status likelihood_open(likelihood *l, trp_gp_process *process, size_t n,
-                                     const double *targets)
-{
-    *l = (likelihood){.process = process, .n = n, .targets = targets};
-    l->factor = trp_alloc((3 * n * n + n + process->length_count + 1) * sizeof(double));
-    if (l->factor == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory to fit a Gaussian process to %zu points",
-                           n);
-    l->slopes = l->factor + n * n;
-    l->by = l->slopes + n * n;
-    l->weights = l->by + n * n;
-    l->inverse = l->weights + n;
-    return TROUPE_OK;
-}
-
-static void set_covariances(likelihood *l)
-{
-    for (size_t i = 0; i < l->n; i++) {
-        for (size_t j = 0; j < i; j++) {
-            double slope, square = square_distance(l->process, l->inverse, point_at(l->process, i),
-                                                   point_at(l->process, j));
-            l->factor[i * l->n + j] = l->scale * matern(square, &slope);
-            l->slopes[i * l->n + j] = l->scale * slope;
-        }
-        l->factor[i * l->n + i] = l->scale + l->noise;
-    }
-}
-
-// by = inverse(K) - weights * weights', of which half is the derivative of the
-// loss by K. The factor is replaced by its inverse.
-static void set_derivative(likelihood *l)
-{
-    size_t n = l->n;
-    trp_invert_lower(l->factor, n, n);
-    for (size_t i = 0; i < n; i++) {
-        for (size_t j = 0; j <= i; j++)
-            l->by[i * n + j] = -l->weights[i] * l->weights[j];
-    }
-    for (size_t k = 0; k < n; k++) {
-        const double *row = l->factor + k * n;
-        for (size_t i = 0; i <= k; i++) {
-            double *to = l->by + i * n, weight = row[i];
-            for (size_t j = 0; j <= i; j++)
-                to[j] += weight * row[j];
-        }
-    }
-}
-
-static double add_prior(const likelihood *l, double *gradient)
-{
-    size_t d = l->process->length_count;
-    double loss = 0, noise_share = l->noise - 0.99 * least_noise;
-    for (size_t i = 0; i < d; i++) {
-        loss += 0.1 / l->inverse[i] + 0.1 * l->inverse[i];
-        gradient[i] += 0.1 * l->inverse[i] - 0.1 / l->inverse[i];
-    }
-    loss -= log(l->scale) - l->scale;
-    gradient[d] += l->scale - 1;
-    loss -= 0.1 * log(l->noise) - 30 * l->noise;
-    gradient[d + 1] += (30 - 0.1 / l->noise) * noise_share;
-    return loss;
-}
-
-// The loss where the hyperparameters' logarithms are raw; infinite where it has
-// none.
-static double loss_at(void *user, const double *raw, double *gradient)
-{
-    likelihood *l = user;
-    const trp_gp_process *process = l->process;
-    size_t n = l->n, d = process->length_count;
-    for (size_t i = 0; i < d; i++)
-        l->inverse[i] = exp(raw[i]);
-    l->scale = exp(raw[d]);
-    l->noise = exp(raw[d + 1]) + 0.99 * least_noise;
-    set_covariances(l);
-    if (!trp_cholesky(l->factor, n, n))
-        return (double)INFINITY;
-    memcpy(l->weights, l->targets, n * sizeof *l->weights);
-    trp_solve_lower(l->factor, n, n, l->weights);
-    double loss = 0.5 * trp_dot(l->weights, l->weights, n);
-    trp_solve_lower_transposed(l->factor, n, n, l->weights);
-    for (size_t i = 0; i < n; i++)
-        loss += log(l->factor[i * n + i]);
-    set_derivative(l);
-    memset(gradient, 0, (d + 2) * sizeof *gradient);
-    for (size_t i = 0; i < n; i++) {
-        const double *a = point_at(process, i);
-        for (size_t j = 0; j < i; j++) {
-            const double *b = point_at(process, j);
-            double by = l->by[i * n + j] * l->slopes[i * n + j];
-            for (size_t f = 0; f < process->feature_count; f++) {
-                const trp_gp_feature *feature = &process->features[f];
-                gradient[feature->length] += by * square_difference(feature, a[f], b[f]);
-            }
-        }
-        gradient[d + 1] += 0.5 * l->by[i * n + i];
-    }
-    // By the scale: trace(by K) / 2 without the noise's part, where K by its
-    // inverse is the unit.
-    double fits = (double)n - trp_dot(l->weights, l->targets, n);
-    gradient[d] = 0.5 * fits - l->noise * gradient[d + 1];
-    gradient[d + 1] *= exp(raw[d + 1]);
-    for (size_t i = 0; i < d; i++)
-        gradient[i] *= l->inverse[i];
-    return loss + add_prior(l, gradient);
-}
-
-troupe_status trp_gp_process_loss(trp_gp_process *process, size_t n, const double *targets,
-                                  const double *raw, double *loss, double *gradient)
-{
-    likelihood l;
-    TROUPE_TRY(likelihood_open(&l, process, n, targets));
-    *loss = loss_at(&l, raw, gradient);
-    trp_free(l.factor);
-    return TROUPE_OK;
-}
-
-// The start'th point to begin at, in logarithms: first the hyperparameters that it has.
-static void set_start(const trp_gp_process *process, int start, double *raw)
-{
-    static const double others[][3] = {{0, 0, -3}, {3, 0, -7}};
-    size_t d = process->length_count;
-    for (size_t i = 0; i < d + 2; i++) {
-        if (start > 0)
-            raw[i] = others[start - 1][i < d ? 0 : i - d + 1];
-        else if (i < d)
-            raw[i] = log(process->inverse[i]);
-        else
-            raw[i] = log(i == d ? process->scale : process->noise - 0.99 * least_noise);
-    }
-}
-
-static troupe_status fit(likelihood *l, int starts, double *room)
-{
-    enum { EVALUATIONS = 60 };
-    trp_gp_process *process = l->process;
-    size_t d = process->length_count;
-    double *low = room, *high = low + d + 2, *raw = high + d + 2, *best = raw + d + 2;
-    double loss, least = INFINITY;
-    for (size_t i = 0; i < d + 2; i++) {
-        low[i] = i == d + 1 ? log(0.01 * least_noise) : -12;
-        high[i] = i < d ? 12 : 5;
-    }
-    for (int start = 0; start < starts; start++) {
-        set_start(process, start, raw);
-        for (size_t i = 0; i < d + 2; i++)
-            raw[i] = fmin(fmax(raw[i], low[i]), high[i]);
-        TROUPE_TRY(trp_gp_minimize(loss_at, l, d + 2, low, high, 1e-2, EVALUATIONS, raw, &loss));
-        if (loss < least) {
-            least = loss;
-            memcpy(best, raw, (d + 2) * sizeof *best);
-        }
-    }
-    if (!isfinite(least)) // Those that it has stay.
+    size_t width = process->capacity;
+    if (process->width == width)
         return TROUPE_OK;
-    for (size_t i = 0; i < d; i++)
-        process->inverse[i] = exp(best[i]);
-    process->scale = exp(best[d]);
-    process->noise = exp(best[d + 1]) + 0.99 * least_noise;
+    double *factor = trp_alloc(width * width * sizeof *factor);
+    double *column = trp_alloc((width + LANES) * LANES * sizeof *column);
+    if (factor == NULL || column == NULL) {
+        trp_free(factor);
+        trp_free(column);
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a Gaussian process of %zu points",
+                           width);
+    }
+    for (size_t i = 0; i < process->factored; i++)
+        memcpy(factor + i * width, process->factor + i * process->width, (i + 1) * sizeof *factor);
+    trp_free(process->factor);
+    trp_free(process->column);
+    process->factor = factor;
+    process->column = column;
+    process->width = width;
     return TROUPE_OK;
 }
 
-troupe_status trp_gp_process_fit(trp_gp_process *process, size_t n, const double *targets,
-                                 bool anew)
+static trp_gp_points points_of(const trp_gp_process *process)
 {
-    likelihood l;
-    TROUPE_TRY(likelihood_open(&l, process, n, targets));
-    troupe_status status = TROUPE_NO_MEMORY;
-    double *room = trp_alloc(4 * (process->length_count + 2) * sizeof *room);
-    if (room != NULL)
-        status = fit(&l, anew ? 3 : 1, room);
-    else
-        troupe_fail(status, "no memory to fit a Gaussian process");
-    trp_free(room);
-    trp_free(l.factor);
-    return status;
+    return (trp_gp_points){.features = process->features,
+                           .feature_count = process->feature_count,
+                           .points = process->points,
+                           .inverse = process->inverse,
+                           .scale = process->scale};
 }
 
-static int ascending(const void *a, const void *b)
+// Rows up to `to` of the factor, after those that it has.
+static bool factorise(trp_gp_process *process, size_t to, double noise, double *at)
 {
-    double left = *(const double *)a, right = *(const double *)b;
-    return left < right ? -1 : left > right;
-}
-
-// Copies the best third of `most` points, and others evenly from all. `sorted`: room for n targets.
-static troupe_status choose(const trp_gp_process *process, size_t n, const double *targets,
-                            size_t most, trp_gp_process *part, double *sorted, double *chosen)
-{
-    size_t others = most - most / 3;
-    memcpy(sorted, targets, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, ascending);
-    for (size_t i = 0; i < n; i++) {
-        bool good = targets[i] < sorted[most / 3];
-        if (!good && i * others / n == (i + 1) * others / n)
-            continue;
-        chosen[part->count] = targets[i];
-        TROUPE_TRY(trp_gp_process_add(part, point_at(process, i)));
-    }
-    return TROUPE_OK;
-}
-
-troupe_status trp_gp_process_fit_part(trp_gp_process *process, size_t n, const double *targets,
-                                      size_t most)
-{
-    trp_gp_process part;
-    size_t d = process->length_count;
-    TROUPE_TRY(trp_gp_process_open(&part, process->features, process->feature_count, d));
-    memcpy(part.inverse, process->inverse, d * sizeof *part.inverse);
-    part.scale = process->scale;
-    part.noise = process->noise;
-    troupe_status status = TROUPE_NO_MEMORY;
-    double *room = trp_alloc((n + most) * sizeof *room);
-    if (room == NULL)
-        troupe_fail(status, "no memory to fit a Gaussian process to %zu points", most);
-    else
-        status = choose(process, n, targets, most, &part, room, room + n);
-    if (status == TROUPE_OK)
-        status = trp_gp_process_fit(&part, part.count, room + n, false);
-    if (status == TROUPE_OK) {
-        memcpy(process->inverse, part.inverse, d * sizeof *part.inverse);
-        process->scale = part.scale;
-        process->noise = part.noise;
-    }
-    trp_free(room);
-    trp_gp_process_close(&part);
-    return status;
-}
-
-// ---- what is expected
-
-// The covariances of a point with the first n.
-static void set_row(const trp_gp_process *process, size_t n, const double *features, double *row)
-{
-    double slope;
-    for (size_t i = 0; i < n; i++) {
-        double square = square_distance(process, process->inverse, features, point_at(process, i));
-        row[i] = process->scale * matern(square, &slope);
-    }
-}
-
-// Rows `from` up to `to` of the factor.
-static bool factorise(trp_gp_process *process, size_t from, size_t to, double noise)
-{
-    for (size_t i = from; i < to; i++) {
-        double *row = process->factor + i * process->capacity;
-        set_row(process, i, point_at(process, i), row);
-        row[i] = process->scale + noise;
-        if (!trp_cholesky_row(process->factor, i, process->capacity))
+    const trp_gp_kernels *with = trp_gp_kernels_best();
+    const trp_gp_points points = points_of(process);
+    while (process->factored < to) {
+        size_t row = process->factored, rows = to - row < LANES ? to - row : LANES;
+        for (size_t lane = 0; lane < LANES; lane++) {
+            const double *point =
+                process->points + (row + (lane < rows ? lane : rows - 1)) * process->feature_count;
+            for (size_t f = 0; f < process->feature_count; f++)
+                at[f * LANES + lane] = point[f];
+        }
+        with->covary(&points, row + rows, at, process->column, NULL);
+        for (size_t lane = 0; lane < rows; lane++)
+            process->column[(row + lane) * LANES + lane] = process->scale + noise;
+        if (!trp_gp_factor(with, process->factor, process->width, row, rows, process->column))
             return false;
+        process->factored += rows;
     }
     return true;
 }
 
+// More noise where rounding has made the covariances singular: the rows from `from` on are then
+// made anew.
+static troupe_status factorise_noisily(trp_gp_process *process, size_t from, size_t to,
+                                       double *noise)
+{
+    TROUPE_TRY(widen(process));
+    double *at = trp_alloc((process->feature_count + 1) * LANES * sizeof *at);
+    if (at == NULL)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a Gaussian process");
+    troupe_status status = TROUPE_OK;
+    while (status == TROUPE_OK && !factorise(process, to, *noise, at)) {
+        *noise *= 10;
+        process->factored = from;
+        if (!(*noise < 1e6 * (1 + process->scale)))
+            status = troupe_fail(TROUPE_FAILED, "the covariances of %zu trials have no factor", to);
+    }
+    trp_free(at);
+    return status;
+}
+
 troupe_status trp_gp_process_condition(trp_gp_process *process, size_t n, const double *targets)
 {
-    double noise = process->noise; // More where rounding has made the covariances singular.
-    while (!factorise(process, 0, n, noise)) {
-        noise *= 10;
-        if (!(noise < 1e6 * (1 + process->scale)))
-            return troupe_fail(TROUPE_FAILED, "the covariances of %zu trials have no factor", n);
+    size_t lengths = process->length_count;
+    double *with = process->factored_with;
+    bool same = memcmp(with, process->inverse, lengths * sizeof *with) == 0 &&
+                with[lengths] == process->scale && with[lengths + 1] == process->noise;
+    if (!same || process->factored == 0) {
+        memcpy(with, process->inverse, lengths * sizeof *with);
+        with[lengths] = process->scale;
+        with[lengths + 1] = process->factored_noise = process->noise;
+        process->factored = 0;
     }
+    process->factored = process->factored < n ? process->factored : n;
+    TROUPE_TRY(factorise_noisily(process, 0, n, &process->factored_noise));
     memcpy(process->weights, targets, n * sizeof *targets);
-    trp_solve_lower(process->factor, n, process->capacity, process->weights);
-    trp_solve_lower_transposed(process->factor, n, process->capacity, process->weights);
+    trp_solve_lower(process->factor, n, process->width, process->weights);
+    trp_solve_lower_transposed(process->factor, n, process->width, process->weights);
     process->seen = n;
     return TROUPE_OK;
 }
@@ -388,86 +164,61 @@ troupe_status trp_gp_process_condition(trp_gp_process *process, size_t n, const 
 troupe_status trp_gp_process_suppose(trp_gp_process *process)
 {
     double noise = process->noise;
-    while (!factorise(process, process->seen, process->count, noise)) {
-        noise *= 10;
-        if (!(noise < 1e6 * (1 + process->scale)))
-            return troupe_fail(TROUPE_FAILED, "the covariances of running trials have no factor");
-    }
-    return TROUPE_OK;
+    process->factored = process->seen;
+    return factorise_noisily(process, process->seen, process->count, &noise);
 }
 
-// The variance's floor: rounding may take it below nothing.
-static double positive(const trp_gp_process *process, double variance)
+// ---- what is expected
+
+// Row by row, `factors` times what a point weighs in the mean.
+static void weigh(const double *factors, const double *weights, size_t count, double *to)
 {
-    return fmax(variance, 1e-12 * process->scale);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t lane = 0; lane < LANES; lane++)
+            to[i * LANES + lane] = factors[i * LANES + lane] * weights[i];
+    }
 }
 
-void trp_gp_process_predict(const trp_gp_process *process, const double *features, double *mean,
-                            double *variance, double *mean_slope, double *variance_slope,
+static void set_slopes(const trp_gp_process *process, const double *at, const double *factors,
+                       size_t count, double scale, double *slopes)
+{
+    const trp_gp_points points = points_of(process);
+    memset(slopes, 0, process->feature_count * LANES * sizeof *slopes);
+    trp_gp_kernels_best()->spread(&points, count, at, factors, false, slopes);
+    for (size_t i = 0; i < process->feature_count * LANES; i++)
+        slopes[i] *= scale * process->inverse[process->features[i / LANES].length];
+}
+
+void trp_gp_process_predict(const trp_gp_process *process, const double *at, double *mean,
+                            double *variance, double *mean_slopes, double *variance_slopes,
                             double *scratch)
 {
     size_t n = process->count;
-    double *solved = scratch, *slopes = scratch + n;
-    for (size_t i = 0; i < n; i++) {
-        double square = square_distance(process, process->inverse, features, point_at(process, i));
-        solved[i] = process->scale * matern(square, &slopes[i]);
-    }
-    *mean = trp_dot(solved, process->weights, process->seen);
-    trp_solve_lower(process->factor, n, process->capacity, solved);
-    *variance = positive(process, process->scale - trp_dot(solved, solved, n));
-    if (mean_slope == NULL)
-        return;
-    trp_solve_lower_transposed(process->factor, n, process->capacity, solved);
-    memset(mean_slope, 0, process->feature_count * sizeof *mean_slope);
-    memset(variance_slope, 0, process->feature_count * sizeof *variance_slope);
-    for (size_t i = 0; i < n; i++) {
-        const double *point = point_at(process, i);
-        double weight = i < process->seen ? process->weights[i] : 0;
-        for (size_t f = 0; f < process->feature_count; f++) {
-            const trp_gp_feature *feature = &process->features[f];
-            if (feature->name)
-                continue;
-            double by = 2 * process->scale * slopes[i] * process->inverse[feature->length] *
-                        (features[f] - point[f]);
-            mean_slope[f] += weight * by;
-            variance_slope[f] -= 2 * solved[i] * by;
-        }
-    }
-}
-
-void trp_gp_process_predict_lanes(const trp_gp_process *process, const double *features,
-                                  double *mean, double *variance, double *scratch)
-{
-    enum { LANES = TRP_GP_LANES };
-    size_t n = process->count;
-    double slope;
+    const trp_gp_kernels *with = trp_gp_kernels_best();
+    const trp_gp_points points = points_of(process);
+    double *solved = scratch, *slopes = solved + n * LANES, *factors = slopes + n * LANES;
+    with->covary(&points, n, at, solved, mean_slopes == NULL ? NULL : slopes);
     for (size_t lane = 0; lane < LANES; lane++) {
         mean[lane] = 0;
         variance[lane] = process->scale;
-        const double *at = features + lane * process->feature_count;
-        for (size_t i = 0; i < n; i++) {
-            double square = square_distance(process, process->inverse, at, point_at(process, i));
-            double k = process->scale * matern(square, &slope);
-            scratch[i * LANES + lane] = k;
-            mean[lane] += i < process->seen ? k * process->weights[i] : 0;
-        }
     }
+    for (size_t i = 0; i < process->seen; i++) {
+        for (size_t lane = 0; lane < LANES; lane++)
+            mean[lane] += process->weights[i] * solved[i * LANES + lane];
+    }
+    with->solve(process->factor, n, process->width, solved);
     for (size_t i = 0; i < n; i++) {
-        const double *row = process->factor + i * process->capacity;
-        double rest[LANES], scale = 1 / row[i];
-        memcpy(rest, scratch + i * LANES, sizeof rest);
-        for (size_t j = 0; j < i; j++) {
-            const double *solved = scratch + j * LANES;
-            double weight = row[j];
-            for (size_t lane = 0; lane < LANES; lane++)
-                rest[lane] -= weight * solved[lane];
-        }
-        for (size_t lane = 0; lane < LANES; lane++) {
-            rest[lane] *= scale;
-            variance[lane] -= rest[lane] * rest[lane];
-        }
-        memcpy(scratch + i * LANES, rest, sizeof rest);
+        for (size_t lane = 0; lane < LANES; lane++)
+            variance[lane] -= solved[i * LANES + lane] * solved[i * LANES + lane];
     }
-    for (size_t lane = 0; lane < LANES; lane++)
-        variance[lane] = positive(process, variance[lane]);
+    for (size_t lane = 0; lane < LANES; lane++) // Rounding may take it below nothing.
+        variance[lane] = fmax(variance[lane], 1e-12 * process->scale);
+    if (mean_slopes == NULL)
+        return;
+    weigh(slopes, process->weights, process->seen, factors);
+    set_slopes(process, at, factors, process->seen, 2, mean_slopes);
+    with->solve_transposed(process->factor, n, process->width, solved);
+    for (size_t i = 0; i < n * LANES; i++)
+        factors[i] = solved[i] * slopes[i];
+    set_slopes(process, at, factors, n, -4, variance_slopes);
 }

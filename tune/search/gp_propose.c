@@ -1,4 +1,5 @@
-// gp_propose.c: see tune/search/gp_propose.h.
+// gp_propose.c: see tune/search/gp_propose.h. Searches go on beside each other, since points are
+// evaluated several at a time.
 #include <tune/search/gp_propose.h>
 
 #include <math.h>
@@ -10,13 +11,26 @@
 #include <tune/space/dims.h>
 
 enum {
+    LANES = TRP_GP_LANES,
     CANDIDATES = 2048,
-    STARTS = 10,      // Of searches from the best of them.
+    CLIMBS = 11,      // Searches: from the best of them, and one from the best trial.
     ROUNDS = 8,       // Of such a search: numbers together, then each choice and whole
                       // number.
     EVALUATIONS = 40, // For the numbers, a round.
     SCANNED = 16,     // Values of a dimension that are tried one by one; of more only some.
 };
+
+// A search from one point. `found` is better than that, if `found_worth` is.
+typedef struct climb {
+    double *x, worth;
+    double *found, found_worth;
+    bool goes_on;
+    // The numbers that are moved together: their dimensions and places, and the features of x.
+    size_t *free, free_count;
+    double *places, *features;
+    double *numbers;
+    trp_descent descent;
+} climb;
 
 typedef struct proposal {
     const trp_gp_process *process;
@@ -27,94 +41,173 @@ typedef struct proposal {
     double *candidates,
         *worths; // Points, and the logarithms of their improvements.
     size_t candidate_count;
-    double *point, *slope, *scratch; // Features, and room for predictions.
-    size_t *free, free_count;        // The dimensions that a search goes downhill in.
-    double *low, *high, *at;         // Bounds and places of these.
-    double *changed, *round;         // Points.
-    bool short_of_memory;
+    bool countable;                // The space has so few points that they come again.
+    double *point, *gradient;      // Features, and what they are worth by dimensions.
+    double *at, *slopes, *scratch; // Rows for lanes, and room for predictions.
+    double *low, *high;            // Bounds of places.
+    climb climbs[CLIMBS];
+    size_t climb_count;
+    // Points that wait until there are as many as lanes, and the climbs that they are of.
+    double *tries;
+    climb *tried_by[LANES];
+    size_t try_count;
 } proposal;
 
-double trp_gp_log_improvement(const trp_gp_process *process, double least, const double *features,
-                              double *slope, double *scratch)
+void trp_gp_log_improvements(const trp_gp_process *process, double least, const double *at,
+                             double *worths, double *slopes, double *scratch)
 {
-    size_t count = process->feature_count;
-    double mean, variance, by_z, *by_variance = slope == NULL ? NULL : scratch, *room = scratch;
-    trp_gp_process_predict(process, features, &mean, &variance, slope, by_variance,
-                           room + (slope == NULL ? 0 : count));
-    double deviation = sqrt(variance), z = (least - mean) / deviation;
-    double worth = log(deviation) + trp_log_h(z, &by_z);
-    for (size_t f = 0; slope != NULL && f < count; f++) {
-        double by_deviation = by_variance[f] / (2 * deviation);
-        slope[f] = (by_deviation - by_z * (slope[f] + z * by_deviation)) / deviation;
+    size_t rows = process->feature_count;
+    double mean[LANES], variance[LANES], by_z[LANES], z[LANES];
+    double *by_variance = slopes == NULL ? NULL : scratch + TRP_GP_SCRATCH(process->count);
+    trp_gp_process_predict(process, at, mean, variance, slopes, by_variance, scratch);
+    for (size_t lane = 0; lane < LANES; lane++) {
+        double deviation = sqrt(variance[lane]);
+        z[lane] = (least - mean[lane]) / deviation;
+        worths[lane] = log(deviation) + trp_log_h(z[lane], &by_z[lane]);
     }
-    return worth;
+    for (size_t i = 0; slopes != NULL && i < rows * LANES; i++) {
+        double deviation = sqrt(variance[i % LANES]), by = by_variance[i] / (2 * deviation);
+        slopes[i] = (by - by_z[i % LANES] * (slopes[i] + z[i % LANES] * by)) / deviation;
+    }
 }
 
-static double worth_of(const proposal *p, const double *x)
+static void set_lane(proposal *p, size_t lane, const double *features)
 {
-    trp_gp_features_of(p->features, x, p->point);
-    return trp_gp_log_improvement(p->process, p->least, p->point, NULL, p->scratch);
+    for (size_t f = 0; f < p->process->feature_count; f++)
+        p->at[f * LANES + lane] = features[f];
+}
+
+// ---- points that are tried
+
+// Evaluates those that wait.
+static void try_all(proposal *p)
+{
+    double worths[LANES];
+    if (p->try_count == 0)
+        return;
+    for (size_t lane = 0; lane < LANES; lane++) {
+        size_t at = lane < p->try_count ? lane : 0;
+        trp_gp_features_of(p->features, p->tries + at * p->dim_count, p->point);
+        set_lane(p, lane, p->point);
+    }
+    trp_gp_log_improvements(p->process, p->least, p->at, worths, NULL, p->scratch);
+    for (size_t lane = 0; lane < p->try_count; lane++) {
+        climb *c = p->tried_by[lane];
+        if (worths[lane] > c->found_worth) {
+            c->found_worth = worths[lane];
+            memcpy(c->found, p->tries + lane * p->dim_count, p->dim_count * sizeof *c->found);
+        }
+    }
+    p->try_count = 0;
+}
+
+static void try_point(proposal *p, climb *c, const double *x)
+{
+    memcpy(p->tries + p->try_count * p->dim_count, x, p->dim_count * sizeof *x);
+    p->tried_by[p->try_count++] = c;
+    if (p->try_count == LANES)
+        try_all(p);
+}
+
+// Evaluates what waits, and has each search go where it found something better.
+static void move(proposal *p)
+{
+    try_all(p);
+    for (size_t i = 0; i < p->climb_count; i++) {
+        climb *c = &p->climbs[i];
+        if (!(c->found_worth > c->worth))
+            continue;
+        c->worth = c->found_worth;
+        memcpy(c->x, c->found, p->dim_count * sizeof *c->x);
+    }
 }
 
 // ---- numbers
 
-static double downhill(void *user, const double *at, double *gradient)
+static bool begin_descent(proposal *p, climb *c)
 {
-    proposal *p = user;
-    for (size_t i = 0; i < p->free_count; i++)
-        p->point[p->features->first[p->free[i]]] = at[i];
-    double worth = trp_gp_log_improvement(p->process, p->least, p->point, p->slope, p->scratch);
-    for (size_t i = 0; i < p->free_count; i++)
-        gradient[i] = -p->slope[p->features->first[p->free[i]]];
-    return -worth;
+    c->free_count = 0;
+    trp_gp_features_of(p->features, c->x, c->features);
+    for (size_t i = 0; i < p->dim_count; i++) {
+        if (trp_dim_values(&p->dims[i]) > 0 || !trp_dim_counts(p->dims, i, c->x))
+            continue;
+        c->places[c->free_count] = c->features[p->features->first[i]];
+        c->free[c->free_count++] = i;
+    }
+    if (c->free_count > 0)
+        trp_descent_begin(&c->descent, c->free_count, p->low, p->high, 1e-4, EVALUATIONS, c->places,
+                          c->numbers);
+    return c->free_count > 0;
 }
 
-// Moves the numbers of a point that are continua, together.
-static double move_numbers(proposal *p, double *x, double worth)
+// A step of some descents; those that are over are left out.
+static size_t step(proposal *p, climb **going, size_t count)
 {
-    double value;
-    p->free_count = 0;
-    trp_gp_features_of(p->features, x, p->point);
-    for (size_t i = 0; i < p->dim_count; i++) {
-        if (trp_dim_values(&p->dims[i]) > 0 || !trp_dim_counts(p->dims, i, x))
-            continue;
-        p->at[p->free_count] = p->point[p->features->first[i]];
-        p->free[p->free_count++] = i;
+    double worths[LANES];
+    size_t left = 0;
+    for (size_t lane = 0; lane < LANES; lane++) {
+        climb *c = going[lane < count ? lane : 0];
+        for (size_t i = 0; i < c->free_count; i++)
+            c->features[p->features->first[c->free[i]]] = c->descent.next[i];
+        set_lane(p, lane, c->features);
     }
-    if (p->free_count == 0)
-        return worth;
-    if (trp_gp_minimize(downhill, p, p->free_count, p->low, p->high, 1e-4, EVALUATIONS, p->at,
-                        &value) != TROUPE_OK) {
-        p->short_of_memory = true;
-        return worth;
+    trp_gp_log_improvements(p->process, p->least, p->at, worths, p->slopes, p->scratch);
+    for (size_t lane = 0; lane < count; lane++) {
+        climb *c = going[lane];
+        for (size_t i = 0; i < c->free_count; i++)
+            p->gradient[i] = -p->slopes[p->features->first[c->free[i]] * LANES + lane];
+        if (trp_descent_tell(&c->descent, -worths[lane], p->gradient))
+            going[left++] = c;
     }
-    memcpy(p->changed, x, p->dim_count * sizeof *x);
-    for (size_t i = 0; i < p->free_count; i++)
-        p->changed[p->free[i]] = trp_dim_at(&p->dims[p->free[i]], p->at[i]);
-    double moved = worth_of(p, p->changed);
-    if (!(moved > worth))
-        return worth;
-    memcpy(x, p->changed, p->dim_count * sizeof *x);
-    return moved;
+    return left;
+}
+
+// Moves the numbers of points that are continua, together.
+static void move_numbers(proposal *p)
+{
+    climb *going[CLIMBS], *moved[CLIMBS];
+    size_t count = 0;
+    for (size_t i = 0; i < p->climb_count; i++) {
+        climb *c = &p->climbs[i];
+        if (c->goes_on && begin_descent(p, c))
+            going[count++] = c;
+    }
+    size_t all = count;
+    memcpy(moved, going, count * sizeof(climb *));
+    while (count > 0) {
+        size_t left = 0;
+        for (size_t from = 0; from < count; from += LANES) {
+            size_t some = count - from < LANES ? count - from : LANES;
+            some = step(p, going + from, some);
+            memmove(going + left, going + from, some * sizeof(climb *));
+            left += some;
+        }
+        count = left;
+    }
+    for (size_t i = 0; i < all; i++) {
+        climb *c = moved[i];
+        memcpy(c->numbers, c->x, p->dim_count * sizeof *c->x);
+        for (size_t k = 0; k < c->free_count; k++)
+            c->numbers[c->free[k]] = trp_dim_at(&p->dims[c->free[k]], c->places[k]);
+        try_point(p, c, c->numbers);
+    }
+    move(p);
 }
 
 // ---- choices and whole numbers
 
 // Tries another value of a dimension, with those that depend on it in the
-// middle where they begin to count, and keeps it if it is better.
-static double try_value(proposal *p, size_t dim, double value, double *x, double worth)
+// middle where they begin to count.
+static void try_value(proposal *p, climb *c, size_t dim, double value)
 {
-    memcpy(p->changed, x, p->dim_count * sizeof *x);
-    p->changed[dim] = value;
-    trp_dims_snap(p->dims, p->dim_count, p->changed);
-    double got = worth_of(p, p->changed);
-    if (!(got > worth))
-        return worth;
-    memcpy(x, p->changed, p->dim_count * sizeof *x);
-    return got;
+    double *changed = c->numbers;
+    memcpy(changed, c->x, p->dim_count * sizeof *changed);
+    changed[dim] = value;
+    trp_dims_snap(p->dims, p->dim_count, changed);
+    try_point(p, c, changed);
 }
 
-static double move_value(proposal *p, size_t index, double *x, double worth)
+static void try_values(proposal *p, climb *c, size_t index)
 {
     const troupe_dim *dim = &p->dims[index];
     double values = trp_dim_values(dim), step = dim->step > 0 ? dim->step : 1;
@@ -122,81 +215,88 @@ static double move_value(proposal *p, size_t index, double *x, double worth)
         step = fmax(step, 1);
     if (values <= SCANNED || dim->kind == TROUPE_DIM_CHOICE) {
         for (int k = 0; k < (int)values; k++) {
-            if (dim->low + k * step != x[index])
-                worth = try_value(p, index, dim->low + k * step, x, worth);
+            if (dim->low + k * step != c->x[index])
+                try_value(p, c, index, dim->low + k * step);
         }
-        return worth;
+        return;
     }
-    double from = x[index], far = step; // Both ways, ever further.
+    double from = c->x[index], far = step; // Both ways, ever further.
     while (far <= dim->high - dim->low) {
         if (from + far <= dim->high)
-            worth = try_value(p, index, from + far, x, worth);
+            try_value(p, c, index, from + far);
         if (from - far >= dim->low)
-            worth = try_value(p, index, from - far, x, worth);
+            try_value(p, c, index, from - far);
         far *= 2;
     }
-    return worth;
 }
 
-// Improves a point until nothing near it is better.
-static double climb(proposal *p, double *x, double worth)
+// Improves points until nothing near them is better.
+static void climb_all(proposal *p)
 {
-    for (int i = 0; i < ROUNDS; i++) {
-        double before = worth;
-        bool discrete = false;
-        worth = move_numbers(p, x, worth);
+    size_t count = p->climb_count;
+    for (int round = 0; round < ROUNDS && count > 0; round++) {
+        double before[CLIMBS];
+        bool discrete[CLIMBS] = {false};
+        for (size_t i = 0; i < p->climb_count; i++)
+            before[i] = p->climbs[i].worth;
+        move_numbers(p);
         for (size_t k = 0; k < p->dim_count; k++) {
-            if (trp_dim_values(&p->dims[k]) > 1 && trp_dim_counts(p->dims, k, x)) {
-                worth = move_value(p, k, x, worth);
-                discrete = true;
+            for (size_t i = 0; i < p->climb_count; i++) {
+                climb *c = &p->climbs[i];
+                if (c->goes_on && trp_dim_values(&p->dims[k]) > 1 &&
+                    trp_dim_counts(p->dims, k, c->x)) {
+                    try_values(p, c, k);
+                    discrete[i] = true;
+                }
             }
+            move(p);
         }
-        if (!discrete || worth - before < 1e-4)
-            break;
+        count = 0;
+        for (size_t i = 0; i < p->climb_count; i++) {
+            climb *c = &p->climbs[i];
+            c->goes_on = c->goes_on && discrete[i] && !(c->worth - before[i] < 1e-4);
+            count += c->goes_on;
+        }
     }
-    return worth;
 }
 
 // ---- candidates
 
-// Whether the point is none that the process has, and may be tried.
-static bool is_open(const proposal *p, const double *x)
+// Whether the process has the point.
+static bool is_tried(const proposal *p, const double *x)
 {
     trp_gp_features_of(p->features, x, p->point);
     size_t size = p->process->feature_count;
     for (size_t i = 0; i < p->process->count; i++) {
         if (memcmp(p->point, p->process->points + i * size, size * sizeof *p->point) == 0)
-            return false;
+            return true;
     }
-    return trp_searcher_allowed(p->features->problem, x);
+    return false;
 }
 
-static void draw_candidates(proposal *p, trp_random *random, double *lanes, double *room)
+static void draw_candidates(proposal *p, trp_random *random)
 {
-    enum { LANES = TRP_GP_LANES };
-    size_t size = p->process->feature_count;
-    double mean[LANES], variance[LANES], slope;
+    double worths[LANES];
     for (int i = 0; i < CANDIDATES; i++) {
         double *x = p->candidates + p->candidate_count * p->dim_count;
         trp_dims_draw(p->dims, p->dim_count, random, x);
-        p->candidate_count += is_open(p, x);
+        p->candidate_count +=
+            trp_searcher_allowed(p->features->problem, x) && !(p->countable && is_tried(p, x));
     }
     for (size_t from = 0; from < p->candidate_count; from += LANES) {
-        for (size_t lane = 0; lane < LANES && from + lane < p->candidate_count; lane++)
-            trp_gp_features_of(p->features, p->candidates + (from + lane) * p->dim_count,
-                               lanes + lane * size);
-        trp_gp_process_predict_lanes(p->process, lanes, mean, variance, room);
-        for (size_t lane = 0; lane < LANES && from + lane < p->candidate_count; lane++) {
-            double deviation = sqrt(variance[lane]);
-            p->worths[from + lane] =
-                log(deviation) + trp_log_h((p->least - mean[lane]) / deviation, &slope);
+        size_t count = p->candidate_count - from < LANES ? p->candidate_count - from : LANES;
+        for (size_t lane = 0; lane < LANES; lane++) {
+            size_t at = from + (lane < count ? lane : 0);
+            trp_gp_features_of(p->features, p->candidates + at * p->dim_count, p->point);
+            set_lane(p, lane, p->point);
         }
+        trp_gp_log_improvements(p->process, p->least, p->at, worths, NULL, p->scratch);
+        memcpy(p->worths + from, worths, count * sizeof *worths);
     }
 }
 
-// The best candidate first, then others as often as they promise to improve;
-// each once.
-static size_t take_candidate(proposal *p, bool first, trp_random *random)
+// The best candidate first, then others as often as they promise to improve; each once.
+static size_t choose_candidate(const proposal *p, bool first, trp_random *random)
 {
     size_t best = 0;
     double most = -INFINITY, sum = 0;
@@ -206,10 +306,12 @@ static size_t take_candidate(proposal *p, bool first, trp_random *random)
             best = i;
         }
     }
-    for (size_t i = 0; !first && i < p->candidate_count; i++)
+    if (first || !isfinite(most))
+        return best;
+    for (size_t i = 0; i < p->candidate_count; i++)
         sum += exp(p->worths[i] - most);
     double left = trp_random_unit(random) * sum;
-    for (size_t i = 0; !first && i < p->candidate_count; i++) {
+    for (size_t i = 0; i < p->candidate_count; i++) {
         left -= exp(p->worths[i] - most);
         if (left < 0)
             return i;
@@ -217,64 +319,88 @@ static size_t take_candidate(proposal *p, bool first, trp_random *random)
     return best;
 }
 
-static troupe_status allocate(proposal *p, trp_arena *arena, double **lanes, double **room)
+// Has a search begin at a candidate that was not tried. False: there is no more.
+static bool take_candidate(proposal *p, trp_random *random)
+{
+    for (size_t k = 0; k < p->candidate_count; k++) {
+        size_t at = choose_candidate(p, p->climb_count == 0, random);
+        const double *candidate = p->candidates + at * p->dim_count;
+        double worth = p->worths[at];
+        if (!isfinite(worth))
+            return false;
+        p->worths[at] = -INFINITY;
+        if (is_tried(p, candidate))
+            continue;
+        climb *c = &p->climbs[p->climb_count++];
+        c->worth = c->found_worth = worth;
+        memcpy(c->x, candidate, p->dim_count * sizeof *candidate);
+        return true;
+    }
+    return false;
+}
+
+static troupe_status allocate(proposal *p, trp_arena *arena)
 {
     size_t d = p->dim_count, size = p->process->feature_count, n = p->process->count;
-    double *numbers =
-        trp_arena_alloc(arena, sizeof(double) * (CANDIDATES * (d + 1) + 6 * d +
-                                                 (4 + TRP_GP_LANES) * (size + n + 1)));
-    p->free = trp_arena_alloc(arena, (d + 1) * sizeof *p->free);
-    if (numbers == NULL || p->free == NULL)
+    size_t each = 3 * d + size + TRP_DESCENT_NUMBERS(d);
+    size_t count = CANDIDATES * (d + 1) + 3 * d + size + LANES * (d + 3 * size) +
+                   TRP_GP_SCRATCH(n) + CLIMBS * each;
+    double *numbers = trp_arena_alloc(arena, (count + 1) * sizeof *numbers);
+    size_t *dims = trp_arena_alloc(arena, (CLIMBS * d + 1) * sizeof *dims);
+    if (numbers == NULL || dims == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a suggestion");
     p->candidates = numbers;
     p->worths = p->candidates + CANDIDATES * d;
     p->low = p->worths + CANDIDATES;
     p->high = p->low + d;
-    p->at = p->high + d;
-    p->changed = p->at + d;
-    p->round = p->changed + d;
-    p->point = p->round + d;
-    p->slope = p->point + size;
-    p->scratch = p->slope + size; // 2 * (n + size)
-    *lanes = p->scratch + 2 * (n + size);
-    *room = *lanes + TRP_GP_LANES * size;
-    for (size_t i = 0; i < d; i++)
+    p->gradient = p->high + d;
+    p->point = p->gradient + d;
+    p->tries = p->point + size;
+    p->at = p->tries + LANES * d;
+    p->slopes = p->at + LANES * size;
+    p->scratch = p->slopes + LANES * size; // And a row for each feature.
+    numbers = p->scratch + TRP_GP_SCRATCH(n) + LANES * size;
+    for (size_t i = 0; i < CLIMBS; i++, numbers += each) {
+        p->climbs[i] = (climb){.goes_on = true, .x = numbers, .free = dims + i * d};
+        p->climbs[i].found = numbers + d;
+        p->climbs[i].places = numbers + 2 * d;
+        p->climbs[i].features = numbers + 3 * d;
+        p->climbs[i].numbers = numbers + 3 * d + size;
+    }
+    p->countable = true;
+    for (size_t i = 0; i < d; i++) {
         p->high[i] = nextafter(1, 0);
+        p->countable = p->countable && trp_dim_values(&p->dims[i]) > 0;
+    }
     return TROUPE_OK;
 }
 
 static troupe_status propose(proposal *p, trp_arena *arena, const double *best, trp_random *random,
                              double *x)
 {
-    double *lanes, *room, most = -INFINITY;
-    TROUPE_TRY(allocate(p, arena, &lanes, &room));
-    draw_candidates(p, random, lanes, room);
-    for (int start = 0; start <= STARTS; start++) {
-        double worth = -INFINITY;
-        if (start == STARTS) {
-            memcpy(p->round, best, p->dim_count * sizeof *best);
-            worth = worth_of(p, p->round);
-        } else {
-            if (p->candidate_count == 0)
-                continue;
-            size_t at = take_candidate(p, start == 0, random);
-            const double *candidate = p->candidates + at * p->dim_count;
-            memcpy(p->round, candidate, p->dim_count * sizeof *candidate);
-            worth = p->worths[at];
-            p->worths[at] = -INFINITY;
-            if (worth > most) { // It is open; what it leads to may not be.
-                most = worth;
-                memcpy(x, candidate, p->dim_count * sizeof *x);
-            }
-        }
-        worth = climb(p, p->round, worth);
-        if (worth > most && is_open(p, p->round)) {
-            most = worth;
-            memcpy(x, p->round, p->dim_count * sizeof *x);
+    double most = -INFINITY;
+    TROUPE_TRY(allocate(p, arena));
+    draw_candidates(p, random);
+    while (p->climb_count < CLIMBS - 1 && take_candidate(p, random))
+        ;
+    if (p->climb_count > 0) { // It is open; what it leads to may not be.
+        most = p->climbs[0].worth;
+        memcpy(x, p->climbs[0].x, p->dim_count * sizeof *x);
+    }
+    climb *last = &p->climbs[p->climb_count++];
+    last->worth = last->found_worth = -INFINITY;
+    memcpy(last->x, best, p->dim_count * sizeof *best);
+    try_point(p, last, best);
+    move(p);
+    climb_all(p);
+    for (size_t i = 0; i < p->climb_count; i++) {
+        const climb *c = &p->climbs[i];
+        if (c->worth > most && !is_tried(p, c->x) &&
+            trp_searcher_allowed(p->features->problem, c->x)) {
+            most = c->worth;
+            memcpy(x, c->x, p->dim_count * sizeof *x);
         }
     }
-    if (p->short_of_memory)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a suggestion");
     return isfinite(most) ? TROUPE_OK : TROUPE_END;
 }
 

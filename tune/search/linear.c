@@ -2,6 +2,7 @@
 #include <tune/search/linear.h>
 
 #include <math.h>
+#include <stdbool.h>
 
 double trp_dot(const double *a, const double *b, size_t n)
 {
@@ -14,27 +15,6 @@ double trp_dot(const double *a, const double *b, size_t n)
     for (; i < n; i++)
         sum[0] += a[i] * b[i];
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
-bool trp_cholesky_row(double *a, size_t row, size_t width)
-{
-    double *mine = a + row * width;
-    for (size_t j = 0; j < row; j++)
-        mine[j] = (mine[j] - trp_dot(mine, a + j * width, j)) / a[j * width + j];
-    double left = mine[row] - trp_dot(mine, mine, row);
-    if (!(left > 0) || !isfinite(left))
-        return false;
-    mine[row] = sqrt(left);
-    return true;
-}
-
-bool trp_cholesky(double *a, size_t n, size_t width)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (!trp_cholesky_row(a, i, width))
-            return false;
-    }
-    return true;
 }
 
 void trp_solve_lower(const double *l, size_t n, size_t width, double *b)
@@ -50,25 +30,6 @@ void trp_solve_lower_transposed(const double *l, size_t n, size_t width, double 
         b[i] /= row[i];
         for (size_t j = 0; j < i; j++)
             b[j] -= row[j] * b[i];
-    }
-}
-
-void trp_invert_lower(double *l, size_t n, size_t width)
-{
-    // Row i of the inverse is that of the unit matrix less the rows before it, weighted by row i of
-    // L, which is read from its end so that each weight is still there.
-    for (size_t i = 0; i < n; i++) {
-        double *row = l + i * width, scale = 1 / row[i];
-        for (size_t j = 0; j < i; j++) { // Column j: the sum over k = j .. i - 1.
-            double weight = row[j];
-            const double *before = l + j * width;
-            row[j] = weight * before[j];
-            for (size_t k = 0; k < j; k++)
-                row[k] += weight * before[k];
-        }
-        for (size_t j = 0; j < i; j++)
-            row[j] *= -scale;
-        row[i] = scale;
     }
 }
 

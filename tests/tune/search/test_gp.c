@@ -93,6 +93,32 @@ static void test_a_replay_goes_on_alike(void **state)
     troupe_searcher_free(&again);
 }
 
+// Of many more trials: one searcher is asked now and then, another after all of them.
+static void test_many_trials_are_learned_at_once_alike(void **state)
+{
+    (void)state;
+    enum { MANY = 300 };
+    troupe_searcher *first = begun(&plain), *again = begun(&plain);
+    trp_random random;
+    trp_random_seed(&random, 5, 0);
+    double x[DIMS_MAX], y[DIMS_MAX];
+    for (int number = 0; number < MANY; number++) {
+        trp_dims_draw(plain.dims, plain.dim_count, &random, x);
+        points_given(first, number, x);
+        points_given(again, number, x);
+        if (number % 37 == 0)
+            points_suggested(first, MANY + number, y);
+        points_observe(first, number, x, score_of(&plain, x));
+        points_observe(again, number, x, score_of(&plain, x));
+    }
+    points_suggested(first, MANY, x);
+    points_suggested(again, MANY, y);
+    assert_true(points_same(x, y, plain.dim_count));
+    assert_true(score_of(&plain, x) < 0.01);
+    troupe_searcher_free(&first);
+    troupe_searcher_free(&again);
+}
+
 static double distance(const troupe_problem *problem, const double *a, const double *b)
 {
     double square = 0;
@@ -324,6 +350,7 @@ int main(void)
         cmocka_unit_test(test_suggestions_are_points_of_the_space),
         cmocka_unit_test(test_it_begins_with_the_sequence_of_sobol),
         cmocka_unit_test(test_a_replay_goes_on_alike),
+        cmocka_unit_test(test_many_trials_are_learned_at_once_alike),
         cmocka_unit_test(test_points_that_run_are_spread),
         cmocka_unit_test(test_it_finds_minima_in_few_trials),
         cmocka_unit_test(test_it_leaves_where_trials_fail),

@@ -6,22 +6,13 @@
 
 enum { MOST = 24, WIDTH = 27 }; // Rows are wider than the matrix, as in a factor that grows.
 
-// A symmetric positive definite matrix: the sum of vv' over random v, and a little of the unit.
+// A matrix whose lower triangle is not far from the unit; above it there is no number.
 static void make(trp_random *random, size_t n, double *a)
 {
-    double v[MOST];
-    for (size_t i = 0; i < n * WIDTH; i++)
-        a[i] = 0;
-    for (size_t k = 0; k < n + 2; k++) {
-        for (size_t i = 0; i < n; i++)
-            v[i] = trp_random_unit(random) - 0.5;
-        for (size_t i = 0; i < n; i++) {
-            for (size_t j = 0; j < n; j++)
-                a[i * WIDTH + j] += v[i] * v[j];
-        }
+    for (size_t i = 0; i < n * WIDTH; i++) {
+        double off = 0.5 * (trp_random_unit(random) - 0.5);
+        a[i] = i % WIDTH > i / WIDTH ? (double)NAN : off + (i % WIDTH == i / WIDTH);
     }
-    for (size_t i = 0; i < n; i++)
-        a[i * WIDTH + i] += 0.01;
 }
 
 static void test_dot_takes_every_number(void **state)
@@ -38,61 +29,18 @@ static void test_dot_takes_every_number(void **state)
     }
 }
 
-static void test_a_factor_gives_the_matrix_back(void **state)
-{
-    (void)state;
-    trp_random random;
-    trp_random_seed(&random, 1, 0);
-    double a[MOST * WIDTH], l[MOST * WIDTH], grown[MOST * WIDTH];
-    for (size_t n = 1; n <= MOST; n++) {
-        make(&random, n, a);
-        for (size_t i = 0; i < n * WIDTH; i++)
-            grown[i] = l[i] = a[i];
-        assert_true(trp_cholesky(l, n, WIDTH));
-        for (size_t i = 0; i < n; i++)
-            assert_true(trp_cholesky_row(grown, i, WIDTH));
-        for (size_t i = 0; i < n; i++) {
-            for (size_t j = 0; j <= i; j++) {
-                double sum = 0;
-                for (size_t k = 0; k <= j; k++)
-                    sum += l[i * WIDTH + k] * l[j * WIDTH + k];
-                assert_float_equal(sum, a[i * WIDTH + j], 1e-12);
-                assert_true(l[i * WIDTH + j] == grown[i * WIDTH + j]);
-            }
-            for (size_t j = i + 1; j < WIDTH; j++) // What is above the diagonal is left alone.
-                assert_true(l[i * WIDTH + j] == a[i * WIDTH + j]);
-        }
-    }
-}
-
-static void test_what_has_no_factor_is_refused(void **state)
-{
-    (void)state;
-    double indefinite[] = {1, 0, 2, 1}, nothing[] = {0}, not_a_number[] = {NAN};
-    double singular[] = {1, 0, 1, 1}, huge[] = {INFINITY};
-    assert_false(trp_cholesky(indefinite, 2, 2));
-    assert_false(trp_cholesky(nothing, 1, 1));
-    assert_false(trp_cholesky(not_a_number, 1, 1));
-    assert_false(trp_cholesky(singular, 2, 2));
-    assert_false(trp_cholesky(huge, 1, 1));
-}
-
 static void test_solutions_solve(void **state)
 {
     (void)state;
     trp_random random;
     trp_random_seed(&random, 2, 0);
-    double a[MOST * WIDTH], b[MOST], x[MOST], back[MOST], inverse[MOST * WIDTH];
+    double a[MOST * WIDTH], b[MOST], x[MOST], back[MOST];
     for (size_t n = 1; n <= MOST; n++) {
         make(&random, n, a);
-        assert_true(trp_cholesky(a, n, WIDTH));
         for (size_t i = 0; i < n; i++)
             back[i] = x[i] = b[i] = trp_random_unit(&random);
         trp_solve_lower(a, n, WIDTH, x);
         trp_solve_lower_transposed(a, n, WIDTH, back);
-        for (size_t i = 0; i < n * WIDTH; i++)
-            inverse[i] = a[i];
-        trp_invert_lower(inverse, n, WIDTH);
         for (size_t i = 0; i < n; i++) {
             double lower = 0, upper = 0;
             for (size_t k = 0; k <= i; k++)
@@ -101,12 +49,6 @@ static void test_solutions_solve(void **state)
                 upper += a[k * WIDTH + i] * back[k];
             assert_float_equal(lower, b[i], 1e-10);
             assert_float_equal(upper, b[i], 1e-10);
-            for (size_t j = 0; j <= i; j++) { // L times its inverse.
-                double unit = 0;
-                for (size_t k = j; k <= i; k++)
-                    unit += a[i * WIDTH + k] * inverse[k * WIDTH + j];
-                assert_float_equal(unit, i == j, 1e-10);
-            }
         }
     }
 }
@@ -165,8 +107,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_dot_takes_every_number),
-        cmocka_unit_test(test_a_factor_gives_the_matrix_back),
-        cmocka_unit_test(test_what_has_no_factor_is_refused),
         cmocka_unit_test(test_solutions_solve),
         cmocka_unit_test(test_eigenvectors_give_the_matrix_back),
         cmocka_unit_test(test_small_eigenvalues_beside_large_ones),
