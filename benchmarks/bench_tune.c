@@ -3,7 +3,7 @@
 //     bench_tune [quick] [ROW...]
 //
 // tune.suggest.<sampler>.<d>.<n>: the time that asking for a trial and telling its value take, with
-// n trials and d real dimensions, nothing being written.
+// n trials and d real dimensions, nothing being written, and the program being warm.
 // tune.record: the same for a random trial whose end is on disk before the call returns.
 // tune.record.memory: the same with the file in memory.
 // tune.reopen.80000: from a file with 80,000 trials to one more.

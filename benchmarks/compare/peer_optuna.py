@@ -150,9 +150,18 @@ def add_points(study, distributions, count):
     study.add_trials(trials)
 
 
+def warm_up(sampler, dims, objectives):
+    """What the first suggestion loads (PyTorch) is not what suggestions cost."""
+    study = optuna.create_study(directions=["minimize"] * objectives,
+                                sampler=SAMPLERS[sampler](1, objectives))
+    for _ in range(12):
+        step(study, space(dims), objectives)
+
+
 def suggestions(sampler, dims, trials):
     """Microseconds from a question to the answer being known, with so many trials."""
     objectives = 2 if sampler == "nsga2" else 1
+    warm_up(sampler, dims, objectives)
     study = optuna.create_study(directions=["minimize"] * objectives,
                                 sampler=SAMPLERS[sampler](1, objectives))
     distributions = space(dims)
