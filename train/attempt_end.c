@@ -157,13 +157,33 @@ static void rank_lost(trp_run *run, int rank)
 enum { LONGEST_MS = 10000 };
 
 // Waits for what was killed. False: it is looked for again; else there is no memory to wait, and it
-// is taken to have ended.
-static bool wait_on(trp_run *run, trp_run_next next)
+// is taken to have ended. `told`: the coordinator will be told as well, and sooner.
+static bool wait_on(trp_run *run, trp_run_next next, bool told)
 {
-    enum { LOOK_MS = 2 };
-    run->next =
-        trp_run_remind_after(LOOK_MS, run->attempt, TRP_ENDED_PROCESSES) ? next : TRP_NEXT_NONE;
+    enum { LOOK_MS = 2, SELDOM_MS = 100 };
+    if (!told || !run->looks)
+        run->looks =
+            trp_run_remind_after(told ? SELDOM_MS : LOOK_MS, run->attempt, TRP_ENDED_PROCESSES);
+    run->next = told || run->looks ? next : TRP_NEXT_NONE;
     return run->next == TRP_NEXT_NONE;
+}
+
+// Whether the coordinator will be told of the end of the rank's process, which lives.
+static bool will_be_told(trp_rank_state *state)
+{
+    if (!state->monitored)
+        state->monitored = trp_run_monitor(state->worker);
+    return state->monitored && !state->told_end;
+}
+
+void trp_attempt_note_end(trp_run *run, troupe_actor worker)
+{
+    for (int rank = 0; rank < run->room; rank++) {
+        trp_rank_state *state = &run->ranks[rank];
+        if (state->worker.address.id == worker.id &&
+            state->worker.address.incarnation == worker.incarnation)
+            state->told_end = true; // If its process lives still, it is looked at.
+    }
 }
 
 // The same of programs of ranks, whose guards are ranks to who looks at the run's lock.
@@ -172,7 +192,7 @@ static bool programs_are_gone(trp_run *run, trp_run_next next, int64_t now_ms)
     if (trp_runtime_is_lost() || !trp_alive_has_ranks(run->job->folder))
         return true;
     if (now_ms - run->waits_ms <= LONGEST_MS)
-        return wait_on(run, next);
+        return wait_on(run, next, false);
     trp_log(TRP_WARN, "a program of %s was killed %d s ago and has not ended", run->job->path,
             LONGEST_MS / 1000);
     return true;
@@ -185,7 +205,7 @@ bool trp_attempt_are_gone(trp_run *run, trp_run_next next)
         run->waits_ms = now_ms;
     run->next = TRP_NEXT_NONE;
     for (int rank = 0; rank < run->room && !trp_runtime_is_lost(); rank++) {
-        const trp_rank_state *state = &run->ranks[rank];
+        trp_rank_state *state = &run->ranks[rank];
         troupe_actor worker = state->worker.address;
         bool all = next != TRP_NEXT_ATTEMPT;
         if (!has_process(worker) || !(state->killed || state->to_kill || all) ||
@@ -199,7 +219,7 @@ bool trp_attempt_are_gone(trp_run *run, trp_run_next next)
             return true;
         }
         trp_attempt_kill_again(run);
-        return wait_on(run, next);
+        return wait_on(run, next, will_be_told(state));
     }
     return programs_are_gone(run, next, now_ms);
 }

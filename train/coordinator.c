@@ -19,6 +19,11 @@ bool trp_run_remind_after(uint32_t ms, int attempt, int stage)
     return troupe_timer_after(trp_coordinator_overdue, ms, attempt, stage).id_ != 0;
 }
 
+bool trp_run_monitor(trp_worker_actor worker)
+{
+    return troupe_monitor_start(worker, trp_coordinator_gone) != 0;
+}
+
 static void tell_committed(trp_committer *committer)
 {
     if (!trp_life_post_to(committer->coordinator, &troupe_class_trp_coordinator,
@@ -172,6 +177,7 @@ troupe_status trp_coordinator_overdue(trp_coordinator *self, const trp_overdue *
     (void)none;
     trp_run *run = self->run;
     if (what->stage == TRP_ENDED_PROCESSES) {
+        run->looks = false;
         go_on(run);
         return TROUPE_OK;
     }
@@ -182,6 +188,15 @@ troupe_status trp_coordinator_overdue(trp_coordinator *self, const trp_overdue *
         trp_attempt_kill_loops(run);
     else if (run->stage && what->stage == run->stage_number)
         trp_run_give_up_stage(run);
+    return TROUPE_OK;
+}
+
+troupe_status trp_coordinator_gone(trp_coordinator *self, const troupe_down *down,
+                                   troupe_none *none)
+{
+    (void)none;
+    trp_attempt_note_end(self->run, down->actor);
+    go_on(self->run);
     return TROUPE_OK;
 }
 

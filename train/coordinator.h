@@ -5,6 +5,7 @@
 #include <train/commits.h>
 #include <train/job.h>
 #include <train/reports.h>
+#include <troupe/life.h>
 
 // That a rank's loop has ended, one way or the other.
 TROUPE_STRUCT(trp_rank_event, (int, attempt), (int, rank));
@@ -47,6 +48,9 @@ troupe_status trp_coordinator_kill(trp_coordinator *self, const troupe_none *non
                                    troupe_none *result);
 troupe_status trp_coordinator_overdue(trp_coordinator *self, const trp_overdue *what,
                                       troupe_none *result);
+// That the process of a rank has ended for which it waits.
+troupe_status trp_coordinator_gone(trp_coordinator *self, const troupe_down *down,
+                                   troupe_none *result);
 TROUPE_ACTOR_INIT(trp_coordinator, (trp_coordinator_init, uint64_t), trp_coordinator_deinit,
                   (trp_coordinator_begin, troupe_none, troupe_none),
                   (trp_coordinator_report, trp_report, troupe_none),
@@ -56,7 +60,8 @@ TROUPE_ACTOR_INIT(trp_coordinator, (trp_coordinator_init, uint64_t), trp_coordin
                   (trp_coordinator_ended, trp_rank_event, troupe_none),
                   (trp_coordinator_look, troupe_none, troupe_none),
                   (trp_coordinator_kill, troupe_none, troupe_none),
-                  (trp_coordinator_overdue, trp_overdue, troupe_none));
+                  (trp_coordinator_overdue, trp_overdue, troupe_none),
+                  (trp_coordinator_gone, troupe_down, troupe_none));
 
 // Starts a coordinator for an admitted job; false: the job has ended because it could not be made.
 // It tells the server when the job has ended.

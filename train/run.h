@@ -42,9 +42,10 @@ typedef struct trp_rank_state {
     troupe_ref end;       // id 0: over.
     trp_rank_watch *told; // Who will say that it is over.
     int pid;
-    bool killed;  // By this coordinator.
-    bool to_kill; // The word to kill it was lost.
-    bool kept;    // Its process is that of the last attempt.
+    bool killed;              // By this coordinator.
+    bool to_kill;             // The word to kill it was lost.
+    bool kept;                // Its process is that of the last attempt.
+    bool monitored, told_end; // The coordinator will be told of the worker's end, and was.
 } trp_rank_state;
 
 // Why an attempt failed. A rank that only lost its peers does not count where one with a reason of
@@ -94,6 +95,7 @@ typedef struct trp_run {
     bool from_memory;   // It goes on from the last commit in memory instead.
     trp_run_next next;  // What waits for processes to end.
     int64_t waits_ms;   // Since when.
+    bool looks;         // It looks for their end at some time, told or not.
     int unstarted;      // Ranks of this attempt whose process could not be started.
     bool ranks_leave;   // The ranks of this attempt are leaving their loops after a failure.
     int lost;           // The last report whose checkpoint was lost with a rank, and that is not
@@ -112,6 +114,8 @@ typedef struct trp_run {
 
 // Has this coordinator told, after that time. False: it will not be.
 bool trp_run_remind_after(uint32_t ms, int attempt, int stage);
+// Has this coordinator told of the end of a worker. False: it will not be.
+bool trp_run_monitor(trp_worker_actor worker);
 
 // ---- attempt.c
 
@@ -141,6 +145,8 @@ void trp_attempt_kill_loops(trp_run *run);
 // Those of which the word was lost.
 void trp_attempt_kill_again(trp_run *run);
 void trp_attempt_leave_group(trp_run *run);
+// The worker has ended, which most often means its process has.
+void trp_attempt_note_end(trp_run *run, troupe_actor worker);
 // Whether what comes next may: the processes that were killed have ended, for the next attempt
 // those that are to be replaced, else all. False: the coordinator goes on with it when they have.
 bool trp_attempt_are_gone(trp_run *run, trp_run_next next);
