@@ -30,6 +30,7 @@
 #include <troupe/channel.h>
 #include <troupe/supervise.h>
 #include <troupe/server.h>
+#include <troupe/storage.h>
 #include <troupe/train.h>
 #include <troupe/collective.h>
 #include <troupe/storage.h>

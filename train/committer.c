@@ -14,13 +14,25 @@ void trp_committer_init(trp_committer *committer, trp_job *job)
     pthread_mutex_init(&committer->lock, NULL);
 }
 
+// A checkpoint without its run.json is of no use.
+static troupe_status have_run_last(trp_committer *committer)
+{
+    const trp_job *job = committer->job;
+    if (!committer->run_lasts && !job->opening.lasts)
+        TROUPE_TRY(trp_run_sync(job->path));
+    committer->run_lasts = true;
+    return TROUPE_OK;
+}
+
 static void make(trp_commit *commit)
 {
     commit->status =
         commit->torn ? troupe_fail(TROUPE_IO, "%s",
                                    commit->why[0] ? commit->why : "a rank could not save its state")
-                     : trp_checkpoint_commit(&commit->staging, commit->committer->job->path,
-                                             &commit->manifest, &commit->folder);
+                     : have_run_last(commit->committer);
+    if (commit->status == TROUPE_OK)
+        commit->status = trp_checkpoint_commit(&commit->staging, commit->committer->job->path,
+                                               &commit->manifest, &commit->folder);
     if (commit->status == TROUPE_OK)
         return;
     commit->error = *troupe_last_error();

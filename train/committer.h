@@ -20,6 +20,7 @@ typedef struct trp_committer {
     troupe_actor coordinator;
     trp_serial *thread; // Made with the first commit; NULL: without one.
     int busy;           // Handed over, and not taken back yet.
+    bool run_lasts;     // What else a run needs to go on from a commit does. Of the thread.
     pthread_mutex_t lock;
     trp_commit *finished; // Newest first.
 } trp_committer;

@@ -16,6 +16,7 @@ typedef enum shape {
     FLAG,
     CONSOLE,
     SERVER,
+    SYNC,
     PLAIN,   // A number, whatever it is.
     POINTER, // What it points to cannot be written.
 } shape;
@@ -62,6 +63,8 @@ static void put_option(trp_buffer *out, const option_row *row, const troupe_trai
                                            "TROUPE_CONSOLE_OFF"};
     static const char *const servers[] = {"TROUPE_SERVER_DEFAULT", "TROUPE_SERVER_AUTO",
                                           "TROUPE_SERVER_NONE"};
+    static const char *const syncs[] = {"TROUPE_SYNC_AUTO", "TROUPE_SYNC_ALL",
+                                        "TROUPE_SYNC_CHECKPOINTS"};
     const void *field = (const char *)options + row->offset;
     bool hidden = row->shape == HIDDEN || row->shape == POINTER;
     bool points = row->shape == TEXT || hidden;
@@ -91,6 +94,8 @@ static void put_option(trp_buffer *out, const option_row *row, const troupe_trai
         put_word(out, whole, consoles, 3);
     else if (row->shape == SERVER)
         put_word(out, whole, servers, 3);
+    else if (row->shape == SYNC)
+        put_word(out, whole, syncs, 3);
     else if (row->shape == PLAIN)
         trp_buffer_printf(out, "%d", whole);
     else if (row->shape == FLAG || hidden)

@@ -407,7 +407,7 @@ static troupe_status write_run_file(trp_job *job, const trp_run_file *found)
     if (o->metadata != NULL)
         file.metadata = (trp_json){o->metadata, strlen(o->metadata)};
     file.config = (trp_json){job->config_json, strlen(job->config_json)};
-    troupe_status status = trp_run_file_write(job->path, &file);
+    troupe_status status = trp_run_file_write(job->path, &file, job->opening.lasts);
     if (status == TROUPE_OK && file.metadata.size > 0 && o->metadata == NULL) {
         char *copy = trp_arena_alloc(&job->arena, file.metadata.size + 1);
         if (copy == NULL)
@@ -429,6 +429,21 @@ static troupe_status put_down(trp_job *job, trp_run_file *file)
     return status;
 }
 
+// A run's own name is to last, too.
+static troupe_status sync_name(const char *run)
+{
+    trp_path above;
+    TROUPE_TRY(trp_path_make(&above, "%s/..", run));
+    return trp_folder_sync(above.text);
+}
+
+troupe_status trp_run_sync(const char *run)
+{
+    TROUPE_TRY(trp_run_file_sync(run));
+    TROUPE_TRY(trp_folder_sync(run));
+    return sync_name(run);
+}
+
 static troupe_status begin(trp_job *job, trp_run_file *file)
 {
     trp_opening *opening = &job->opening;
@@ -440,12 +455,12 @@ static troupe_status begin(trp_job *job, trp_run_file *file)
     opening->epoch = opening->history.epoch + 1;
     TROUPE_TRY(trp_alive_begin(opening->alive, &opening->epoch, RANKS_END_MS));
     TROUPE_TRY(trp_run_clean(job)); // Makes the folder of checkpoints.
+    // What goes on has lasted so far.
+    opening->lasts =
+        job->options.sync != TROUPE_SYNC_CHECKPOINTS || !is_new || !trp_path_is_local(job->path);
     TROUPE_TRY(put_down(job, file));
-    if (is_new && trp_path_is_local(job->path)) { // Its own name is to last too.
-        trp_path above;
-        TROUPE_TRY(trp_path_make(&above, "%s/..", job->path));
-        TROUPE_TRY(trp_folder_sync(above.text));
-    }
+    if (is_new && opening->lasts && trp_path_is_local(job->path))
+        TROUPE_TRY(sync_name(job->path));
     TROUPE_TRY(trp_end_file_remove(job->path));
     trp_run_journal_opened(&opening->journal, opening->epoch);
     return TROUPE_OK;

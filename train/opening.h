@@ -17,6 +17,7 @@ typedef struct trp_opening {
     trp_run_history history; // What earlier openings left.
     int64_t epoch;
     bool taken;       // From a storage elsewhere.
+    bool lasts;       // All that is put down is synced; else checkpoints are, with what they need.
     bool ended;       // The run has ended well: `end` says how, and nothing is started.
     trp_end_file end; // Texts are in the job's arena.
     troupe_array_troupe_text data_keys; // That run.json has, in the job's arena; none: not known.
@@ -32,6 +33,8 @@ troupe_status trp_run_check_trainer(const char *run, const trp_run_head *head,
 // were given; of a run that goes on, those left out become the ones it was made with. Sets
 // job->path and job->opening.
 troupe_status trp_run_open(struct trp_job *job);
+// What an opening has put down and not synced lasts from now on, in local files.
+troupe_status trp_run_sync(const char *run);
 // Lets the run go. May be called twice.
 void trp_run_close(struct trp_job *job);
 // The result of a run that had ended before it was opened. NULL: no memory.

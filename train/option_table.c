@@ -79,6 +79,7 @@ static troupe_status keep_text(const char **text, trp_arena *arena)
 #define KEEP_FLAG(member)
 #define KEEP_CONSOLE(member)
 #define KEEP_SERVER(member)
+#define KEEP_SYNC(member)
 #define KEEP_PLAIN(member)
 #define KEEP_POINTER(member)
 #define KEEP_TEXT(member) TROUPE_TRY(keep_text(&options->member, arena));

@@ -48,7 +48,8 @@
     ROW(int, server, SERVER, PLACED, 0)                                                            \
     ROW(int, priority, PLAIN, PLACED, 0)                                                           \
     ROW(double, start_at, REAL, PLACED, 0)                                                         \
-    ROW(troupe_text, params, TEXT, PLACED, 0)
+    ROW(troupe_text, params, TEXT, PLACED, 0)                                                      \
+    ROW(int, sync, SYNC, PLACED, 0)
 
 // What 0 stands for, where that is not 0 or 1.
 enum {

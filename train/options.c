@@ -38,6 +38,31 @@ static troupe_status check_ranks(int ranks)
     return TROUPE_OK;
 }
 
+static troupe_status check_choices(const troupe_train_options *o)
+{
+    if ((unsigned)o->open > TROUPE_OPEN_RESUME_OR_NEW)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .open is %d: expected TROUPE_OPEN_NEW, TROUPE_OPEN_RESUME or "
+                           "TROUPE_OPEN_RESUME_OR_NEW",
+                           (int)o->open);
+    if ((unsigned)o->console > TROUPE_CONSOLE_OFF)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .console is %d: expected TROUPE_CONSOLE_ON or "
+                           "TROUPE_CONSOLE_OFF",
+                           (int)o->console);
+    if ((unsigned)o->sync > TROUPE_SYNC_CHECKPOINTS)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .sync is %d: expected TROUPE_SYNC_ALL or "
+                           "TROUPE_SYNC_CHECKPOINTS",
+                           (int)o->sync);
+    if ((unsigned)o->server > TROUPE_SERVER_NONE)
+        return troupe_fail(TROUPE_INVALID,
+                           "option .server is %d: expected TROUPE_SERVER_DEFAULT, "
+                           "TROUPE_SERVER_AUTO or TROUPE_SERVER_NONE",
+                           (int)o->server);
+    return TROUPE_OK;
+}
+
 static troupe_status check_ranges(const troupe_train_options *o)
 {
     TROUPE_TRY(check_ranks(o->ranks));
@@ -83,21 +108,7 @@ static troupe_status check_ranges(const troupe_train_options *o)
                            "option .collective_timeout_ms is %d: expected a positive number of "
                            "milliseconds",
                            o->collective_timeout_ms);
-    if ((unsigned)o->open > TROUPE_OPEN_RESUME_OR_NEW)
-        return troupe_fail(TROUPE_INVALID,
-                           "option .open is %d: expected TROUPE_OPEN_NEW, TROUPE_OPEN_RESUME or "
-                           "TROUPE_OPEN_RESUME_OR_NEW",
-                           (int)o->open);
-    if ((unsigned)o->console > TROUPE_CONSOLE_OFF)
-        return troupe_fail(TROUPE_INVALID,
-                           "option .console is %d: expected TROUPE_CONSOLE_ON or "
-                           "TROUPE_CONSOLE_OFF",
-                           (int)o->console);
-    if ((unsigned)o->server > TROUPE_SERVER_NONE)
-        return troupe_fail(TROUPE_INVALID,
-                           "option .server is %d: expected TROUPE_SERVER_DEFAULT, "
-                           "TROUPE_SERVER_AUTO or TROUPE_SERVER_NONE",
-                           (int)o->server);
+    TROUPE_TRY(check_choices(o));
     if (o->priority < -PRIORITY_MAX || o->priority > PRIORITY_MAX)
         return troupe_fail(TROUPE_INVALID, "option .priority is %d: expected -%d to %d",
                            o->priority, PRIORITY_MAX, PRIORITY_MAX);

@@ -423,7 +423,8 @@ void trp_record_end(trp_record *record, troupe_status status, const troupe_resul
     evict_left(record);
     bool stopped = result != NULL && result->stopped;
     trp_run_journal_end(&job->opening.journal, status, stopped);
-    trp_run_journal_sync(&job->opening.journal);
+    if (job->opening.lasts)
+        trp_run_journal_sync(&job->opening.journal);
     trp_end_file end = {
         .status = trp_status_word(status),
         .stopped = stopped,
@@ -439,6 +440,6 @@ void trp_record_end(trp_record *record, troupe_status status, const troupe_resul
         end.value = result->value;
         end.value_schema = result->value_schema;
     }
-    if (trp_end_file_write(job->path, &end) != TROUPE_OK)
+    if (trp_end_file_write(job->path, &end, job->opening.lasts) != TROUPE_OK)
         trp_log(TRP_WARN, "how the run ended is not in its folder: %s", troupe_last_error()->text);
 }

@@ -77,7 +77,7 @@ static troupe_status write_keys(const trp_job *job)
     troupe_status status = trp_run_file_read(job->path, &arena, &file);
     file.data = trp_run_data_of(job, &text);
     if (status == TROUPE_OK)
-        status = trp_run_file_write(job->path, &file);
+        status = trp_run_file_write(job->path, &file, job->opening.lasts);
     trp_arena_clear(&arena);
     return status;
 }

@@ -1,8 +1,10 @@
 // run_file.c: reading and replacing run.json and `end`.
 #include <errno.h>
+#include <fcntl.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/host/file.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -121,18 +123,21 @@ static bool says_already(const char *path, const trp_buffer *text)
     return same;
 }
 
-// Ends the line and puts the document in place.
-static troupe_status write_document(const char *path, trp_buffer *text)
+// Ends the line and puts the document in place. One that does not last is written anew, not looked
+// for: what says the same already is one that may not last either.
+static troupe_status write_document(const char *path, trp_buffer *text, bool lasts)
 {
     trp_buffer_append(text, "\n", 1);
     if (text->failed)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for what goes to %s", path);
+    if (!lasts && trp_path_is_local(path))
+        return trp_file_replace_unsynced(path, text->data, text->size);
     if (says_already(path, text))
         return TROUPE_OK;
     return trp_storage_put(path, text->data, text->size);
 }
 
-troupe_status trp_run_file_write(const char *run, const trp_run_file *file)
+troupe_status trp_run_file_write(const char *run, const trp_run_file *file, bool lasts)
 {
     trp_path path;
     trp_buffer text = {0}, data = {0};
@@ -149,9 +154,21 @@ troupe_status trp_run_file_write(const char *run, const trp_run_file *file)
         add_member(&text, "modified", file->modified);
     }
     text.failed |= data.failed;
-    troupe_status status = write_document(path.text, &text);
+    troupe_status status = write_document(path.text, &text, lasts);
     trp_buffer_free(&text);
     trp_buffer_free(&data);
+    return status;
+}
+
+troupe_status trp_run_file_sync(const char *run)
+{
+    trp_path path;
+    TROUPE_TRY(trp_path_make(&path, "%s/run.json", run));
+    int fd = open(path.text, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return trp_fail_errno(TROUPE_IO, "cannot open %s", path.text);
+    troupe_status status = trp_file_sync(fd, path.text);
+    close(fd);
     return status;
 }
 
@@ -165,7 +182,7 @@ troupe_status trp_end_file_read(const char *run, trp_arena *arena, trp_end_file 
     return damaged(path.text, trp_json_read(&troupe_type_trp_end_file, document, arena, end));
 }
 
-troupe_status trp_end_file_write(const char *run, const trp_end_file *end)
+troupe_status trp_end_file_write(const char *run, const trp_end_file *end, bool lasts)
 {
     trp_path path;
     trp_buffer text = {0};
@@ -175,7 +192,7 @@ troupe_status trp_end_file_write(const char *run, const trp_end_file *end)
     whole.at = now.text;
     TROUPE_TRY(trp_path_make(&path, "%s/end", run));
     trp_json_value(&text, &troupe_type_trp_end_file, &whole);
-    troupe_status status = write_document(path.text, &text);
+    troupe_status status = write_document(path.text, &text, lasts);
     trp_buffer_free(&text);
     return status;
 }

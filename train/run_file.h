@@ -31,8 +31,9 @@ bool trp_run_file_exists(const char *run);
 // Reads run.json; texts go to `arena`. TROUPE_NOT_FOUND, TROUPE_CORRUPT and TROUPE_VERSION name the
 // file.
 troupe_status trp_run_file_read(const char *run, trp_arena *arena, trp_run_file *file);
-// Makes or replaces it, synced, unless it says the same already.
-troupe_status trp_run_file_write(const char *run, const trp_run_file *file);
+// Makes or replaces it, synced, unless it says the same already. `lasts`: else one of a local run
+// is not synced.
+troupe_status trp_run_file_write(const char *run, const trp_run_file *file, bool lasts);
 
 TROUPE_STRUCT(trp_end_file, (int, version), (troupe_text, status), (bool, stopped),
               (troupe_text, error), (int, reports), (int, restarts), (double, elapsed_s),
@@ -40,10 +41,12 @@ TROUPE_STRUCT(trp_end_file, (int, version), (troupe_text, status), (bool, stoppe
               (troupe_text, at), (troupe_bytes, value),       // That rank 0 returned, packed.
               (uint64_t, value_schema),
               (troupe_text, job)); // Its submission, where it was the train server's.
+// Syncs the one that is there.
+troupe_status trp_run_file_sync(const char *run);
 
 // Errors as those of trp_run_file_read.
 troupe_status trp_end_file_read(const char *run, trp_arena *arena, trp_end_file *end);
-troupe_status trp_end_file_write(const char *run, const trp_end_file *end);
+troupe_status trp_end_file_write(const char *run, const trp_end_file *end, bool lasts);
 // Takes it away, for a run that goes on.
 troupe_status trp_end_file_remove(const char *run);
 

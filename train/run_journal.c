@@ -7,6 +7,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/file.h>
 #include <runtime/host/folder.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,7 +303,7 @@ void trp_run_journal_sync(trp_run_journal *journal)
     if (fd < 0)
         return;
     bool failed = journal->stored_at != NULL ? trp_storage_sync(journal->stored_at) != TROUPE_OK
-                                             : fdatasync(fd) != 0;
+                                             : trp_file_refuses("fsync") || fdatasync(fd) != 0;
     const char *why = journal->stored_at != NULL ? troupe_last_error()->text : strerror(errno);
     pthread_mutex_lock(&journal->lock);
     if (failed)

@@ -158,7 +158,7 @@ troupe_status trp_spec_config(const trp_job_spec *spec, const troupe_trainer *tr
 trp_packed_options trp_spec_identity(trp_packed_options options)
 {
     options.storage = options.name = options.metadata = options.params = NULL;
-    options.open = options.console = options.server = options.priority = 0;
+    options.open = options.console = options.server = options.priority = options.sync = 0;
     options.force = false;
     options.start_at = 0;
     return options;

@@ -124,7 +124,7 @@ typedef struct troupe_stages {
     bool saves_when_due;
     // Names of the options that a run of it may be given, as "ranks, restarts"; NULL: all. Those
     // that say where and how a run is kept, shown and begun (storage, name, open, force, from,
-    // metadata, console, gate, rank_metrics) always may.
+    // metadata, console, gate, rank_metrics, sync) always may.
     const char *allowed_options;
     // Names of the members of its config that troupe_job_modify may change while it runs, as
     // "rate, epochs"; NULL: none. Not those that hold references, actors or tensors.
@@ -478,6 +478,18 @@ typedef enum troupe_console {
     TROUPE_CONSOLE_OFF,
 } troupe_console;
 
+// What a run syncs, so that it lasts a loss of power. The end of a process, however it ends, takes
+// nothing that was written.
+typedef enum troupe_sync {
+    TROUPE_SYNC_AUTO, // ALL; CHECKPOINTS for trials of a sweep that are its own program's.
+    // What the run is (run.json) before it starts, its journal at its end, and how it ended, too.
+    TROUPE_SYNC_ALL,
+    // Checkpoints, each with what a run needs to go on from it. A run that a loss of power meets
+    // before its first one may leave nothing, and one that has ended may be as it was at its last
+    // one: for runs that something else keeps account of. Other storages than local files sync all.
+    TROUPE_SYNC_CHECKPOINTS,
+} troupe_sync;
+
 // What a gate answers.
 typedef enum troupe_gate_answer {
     TROUPE_GATE_GO_ON,
@@ -591,6 +603,8 @@ typedef struct troupe_train_options {
     // A JSON object that params.json and the other files for other programs (result.json,
     // progress.csv, TensorBoard's) have as what the run was configured with; default: its config.
     const char *params;
+    // What lasts a loss of power; default: AUTO. A run that goes on needs it again.
+    troupe_sync sync;
     int unused_;
 } troupe_train_options;
 

@@ -318,10 +318,9 @@ troupe_status trp_folder_make_new(const char *path)
                           path);
 }
 
-troupe_status trp_folder_make(const char *path)
+// Makes the folders above it, and it.
+static troupe_status make_all(trp_path part)
 {
-    trp_path part;
-    TROUPE_TRY(trp_path_make(&part, "%s", path));
     for (char *at = part.text + 1;; at++) {
         char ended = *at;
         if (ended != '/' && ended != '\0')
@@ -331,9 +330,19 @@ troupe_status trp_folder_make(const char *path)
             return trp_fail_errno(TROUPE_IO, "cannot make the folder %s", part.text);
         *at = ended;
         if (ended == '\0')
-            break;
+            return TROUPE_OK;
     }
+}
+
+troupe_status trp_folder_make(const char *path)
+{
+    trp_path whole;
     struct stat about;
+    TROUPE_TRY(trp_path_make(&whole, "%s", path));
+    if (mkdir(whole.text, trp_folder_mode()) == 0)
+        return TROUPE_OK;
+    if (errno != EEXIST) // Most often those above it are there.
+        TROUPE_TRY(make_all(whole));
     if (stat(path, &about))
         return trp_fail_errno(TROUPE_IO, "cannot use the folder %s", path);
     if (!S_ISDIR(about.st_mode))

@@ -53,6 +53,9 @@ static troupe_status storage_path(const char *storage, char path[PATH_MAX])
 // Makes a folder and those above it, as far as they are missing.
 static troupe_status make_all(char path[PATH_MAX])
 {
+    struct stat there;
+    if (stat(path, &there) == 0) // Else it is seen below what is in the way.
+        return TROUPE_OK;
     for (char *at = path + 1;; at++) {
         char ended = *at;
         if (ended != '/' && ended != '\0')

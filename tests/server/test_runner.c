@@ -707,7 +707,7 @@ static void test_the_end_of_the_run_is_the_jobs(void **state)
     trp_end_file run_end;
     troupe_must(trp_end_file_read(f->run.text, &arena, &run_end));
     run_end.restarts = 2;
-    troupe_must(trp_end_file_write(f->run.text, &run_end));
+    troupe_must(trp_end_file_write(f->run.text, &run_end, true));
     f->order.restarts_before = 3;
     start_next(f);
     assert_int_equal(await_end(f), 0);

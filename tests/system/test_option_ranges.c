@@ -362,6 +362,7 @@ static void test_training(void **state)
     expect(TRAIN(.metadata = "[1]"), ".metadata");
     expect(TRAIN(.params = "[1]"), ".params");
     expect(TRAIN(.console = (troupe_console)3), ".console");
+    expect(TRAIN(.sync = (troupe_sync)3), ".sync");
     expect(TRAIN(.name = long_text), ".name");
     expect(troupe_train(fit, &config, &result, .storage = ""), ".storage");
     expect(troupe_tune(fit, space, &sweep, .metric = "loss"), "goal");

@@ -466,14 +466,15 @@ static void test_a_description_has_what_is_not_the_default(void **state)
               "console=TROUPE_CONSOLE_OFF checkpoint_every=3 rank_metrics=true data=... "
               "key=\"k\" expected_reports=500 "
               "ranks_per_process=2 min_ranks=3 server=TROUPE_SERVER_AUTO priority=-2 "
-              "start_at=1.5 params=\"{}\">",
+              "start_at=1.5 params=\"{}\" sync=TROUPE_SYNC_CHECKPOINTS>",
               .gpus_per_rank = 0.25, .memory_per_rank_bytes = 1 << 20, .resources_per_rank = "a=1",
               .env = "TOKEN=secret", .coordinator_cpus = 1, .open = TROUPE_OPEN_RESUME,
               .force = true, .metadata = "{}", .time_limit_s = 1.5, .time_limit_grace_s = 2,
               .gate = TROUPE_OPTIONS(troupe_gate, .first = 2), .console = TROUPE_CONSOLE_OFF,
               .data = &(troupe_data_given){0}, .checkpoint_every = 3, .rank_metrics = true,
               .key = "k", .expected_reports = 500, .ranks_per_process = 2, .min_ranks = 3,
-              .server = TROUPE_SERVER_AUTO, .priority = -2, .start_at = 1.5, .params = "{}");
+              .server = TROUPE_SERVER_AUTO, .priority = -2, .start_at = 1.5, .params = "{}",
+              .sync = TROUPE_SYNC_CHECKPOINTS);
     char small[10];
     assert_int_equal(troupe_train_describe(line_fit, small, sizeof small, .ranks = 1),
                      TROUPE_TOO_LARGE);

@@ -66,6 +66,7 @@ static struct fake_train {
         fake_settings config;
         char name[64], from[512]; // Of its folder; what it begins with, "": nothing.
         int ranks, pauses, goings_on, resized;
+        troupe_sync sync;
     } seen[FAKE_JOBS_MAX];
 } fake;
 
@@ -231,6 +232,7 @@ static troupe_status fake_submit(const troupe_trainer *trainer, const void *conf
     made->trial = (int)strtol(how->name + strlen("fit_3d3d1_"), NULL, 10);
     fake.seen[number].config = made->config;
     fake.seen[number].ranks = how->ranks;
+    fake.seen[number].sync = how->sync;
     snprintf(fake.seen[number].name, sizeof fake.seen[number].name, "%s", how->name);
     snprintf(fake.seen[number].from, sizeof fake.seen[number].from, "%s",
              how->from != NULL ? how->from : "");

@@ -313,6 +313,7 @@ troupe_status trp_control_put_end(trp_control *control, const trp_trial *trial)
     troupe_study_state state = trp_study_state(control->study, trial->number);
     if (state != TROUPE_STUDY_RUNNING && state != TROUPE_STUDY_PAUSED) {
         trp_journal_ended(control->record, trial);
+        (void)trp_tune_record_sync(control->record, false);
         return TROUPE_OK;
     }
     trp_buffer text = {0};
@@ -323,6 +324,7 @@ troupe_status trp_control_put_end(trp_control *control, const trp_trial *trial)
                                : trp_study_end(control->study, trial->number, ending_of(trial),
                                                NULL, 0, failed ? trial->view.error : NULL, more);
     trp_buffer_free(&text);
+    (void)trp_tune_record_sync(control->record, false); // Soon: the trial's run does not.
     double best = sweep->best != NULL ? sweep->best->view.best_metric : (double)NAN;
     bool bettered = sweep->best != NULL && best != control->best;
     control->unbettered = bettered ? 0 : control->unbettered + 1;

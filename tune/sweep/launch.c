@@ -265,6 +265,8 @@ static void options_of(const troupe_sweep *sweep, const trp_trial *trial, const 
     how->gate = to->gate;
     if (how->server == TROUPE_SERVER_AUTO)
         how->key = to->key;
+    else if (how->sync == TROUPE_SYNC_AUTO) // The sweep's record says what the trial did.
+        how->sync = TROUPE_SYNC_CHECKPOINTS;
     if (how->console == TROUPE_CONSOLE_AUTO) // The sweep is shown.
         how->console = TROUPE_CONSOLE_OFF;
 }

@@ -737,6 +737,66 @@ static void test_the_record_lasts_before_a_job_does(void **state)
     fake_shut();
 }
 
+// Of the program's own trials, whose runs sync nothing of their ends: the record does soon.
+static bool some_lasts(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&fake.lock);
+    bool lasts = record != NULL && trp_tune_record_lasts(record) > 0;
+    pthread_mutex_unlock(&fake.lock);
+    return lasts;
+}
+
+static double second_waits_for_record(const fake_settings *config, int report)
+{
+    pthread_mutex_lock(&fake.lock);
+    bool waits = report == 1 && fake.jobs[1] != NULL && config == &fake.jobs[1]->config;
+    pthread_mutex_unlock(&fake.lock);
+    if (waits)
+        lasted += support_wait_until(some_lasts, NULL, SUPPORT_SOON_MS);
+    return curve_waits(config, report);
+}
+
+static void test_the_record_has_the_ends_of_own_trials_last(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    fake_open(1);
+    let_on(false);
+    record = NULL;
+    lasted = 0;
+    fake.curve = second_waits_for_record;
+    ok(BEGIN(&fake_port, &sweep, .concurrent = 1, .name = "ends", .trials = 2));
+    assert_true(support_wait_until(has_submitted, NULL, SUPPORT_SOON_MS));
+    pthread_mutex_lock(&sweep->lock);
+    pthread_mutex_lock(&fake.lock);
+    record = sweep->control->record;
+    pthread_mutex_unlock(&fake.lock);
+    pthread_mutex_unlock(&sweep->lock);
+    let_on(true);
+    ok(troupe_sweep_wait(sweep, 20000));
+    assert_int_equal(lasted, 1);
+    assert_int_equal(fake.seen[0].sync, TROUPE_SYNC_CHECKPOINTS);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static void test_what_a_run_syncs_can_be_said(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    fake_open(1);
+    ok(SWEEP(&sweep, .trials = 1, .name = "said",
+             .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage,
+                                     .sync = TROUPE_SYNC_ALL)));
+    assert_int_equal(fake.seen[0].sync, TROUPE_SYNC_ALL);
+    troupe_sweep_free(&sweep);
+    ok(SWEEP(&sweep, .trials = 1, .name = "saves", .server = TROUPE_SERVER_AUTO));
+    assert_int_equal(fake.seen[1].sync, TROUPE_SYNC_AUTO);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -757,6 +817,8 @@ int main(void)
         cmocka_unit_test(test_what_is_added_comes_besides),
         cmocka_unit_test(test_what_was_added_is_there_after_a_kill),
         cmocka_unit_test(test_the_record_lasts_before_a_job_does),
+        cmocka_unit_test(test_the_record_has_the_ends_of_own_trials_last),
+        cmocka_unit_test(test_what_a_run_syncs_can_be_said),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
 }

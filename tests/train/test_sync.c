@@ -1,0 +1,122 @@
+// test_sync.c: what a run syncs in its driver, and what it leaves to something else (.sync). A loss
+// of power cannot be had here: the syncs are counted, and fail.
+#include "support.h"
+
+#include <errno.h>
+#include <runtime/host/file.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <troupe.h>
+
+TROUPE_STRUCT(settings, (int, saves)); // Before that many of its reports.
+TROUPE_STRUCT(model, (double, weight));
+
+enum { REPORTS = 3 };
+
+static troupe_status fit(troupe_rank *me, const settings *config)
+{
+    model made = {.weight = 1};
+    for (int i = 1; i <= REPORTS; i++) {
+        if (i <= config->saves)
+            TROUPE_TRY(troupe_save(model, me, &made));
+        TROUPE_TRY(troupe_report(me, {"loss", 1.0 / i}));
+    }
+    return TROUPE_OK;
+}
+TROUPE_TRAINER(fit, settings);
+
+typedef struct syncs {
+    int files, folders;
+} syncs;
+
+static _Atomic int files, folders;
+static _Atomic bool refuses_first; // The first sync of a file fails.
+
+static int count_sync(const char *step)
+{
+    if (strcmp(step, "fsync folder") == 0)
+        atomic_fetch_add(&folders, 1);
+    else if (strcmp(step, "fsync") == 0)
+        return atomic_fetch_add(&files, 1) == 0 && atomic_load(&refuses_first) ? EIO : 0;
+    return 0;
+}
+
+// Runs it, and counts what this process has synced meanwhile.
+static syncs run(const char *storage, troupe_sync how, int saves, troupe_result **result)
+{
+    settings config = {saves};
+    troupe_must(troupe_start(0, NULL, .cpus = 1));
+    atomic_store(&files, 0);
+    atomic_store(&folders, 0);
+    atomic_store(&trp_file_probe, count_sync);
+    troupe_must(troupe_train(fit, &config, result, .storage = storage, .name = "run", .sync = how));
+    atomic_store(&trp_file_probe, NULL);
+    assert_int_equal(troupe_result_reports(*result), REPORTS);
+    assert_int_equal(troupe_stop(), 0);
+    return (syncs){atomic_load(&files), atomic_load(&folders)};
+}
+
+static void test_a_run_that_saves_nothing_syncs_nothing_of_its_own(void **state)
+{
+    (void)state;
+    char *storage = support_directory_make();
+    troupe_result *result;
+    syncs all = run(storage, TROUPE_SYNC_ALL, 0, &result);
+    troupe_result_free(&result);
+    assert_int_equal(all.files, 3);   // run.json, the journal and `end`,
+    assert_int_equal(all.folders, 3); // the run's folder with each of the two, and its own name.
+    syncs usual = run(storage, TROUPE_SYNC_AUTO, 0, &result);
+    troupe_result_free(&result);
+    assert_int_equal(usual.files, all.files);
+    assert_int_equal(usual.folders, all.folders);
+    syncs few = run(storage, TROUPE_SYNC_CHECKPOINTS, 0, &result);
+    assert_int_equal(few.files, 0);
+    assert_int_equal(few.folders, 0);
+    // It is all there for who comes later, and none has to have lost its power for that.
+    assert_true(troupe_can_resume(troupe_result_path(result)));
+    troupe_result_free(&result);
+    support_directory_remove(storage);
+}
+
+static void test_a_checkpoint_lasts_with_what_its_run_is(void **state)
+{
+    (void)state;
+    char *storage = support_directory_make();
+    troupe_result *result;
+    syncs all = run(storage, TROUPE_SYNC_ALL, REPORTS, &result);
+    troupe_result_free(&result);
+    syncs few = run(storage, TROUPE_SYNC_CHECKPOINTS, REPORTS, &result);
+    assert_non_null(troupe_result_checkpoint(result));
+    troupe_result_free(&result);
+    assert_int_equal(all.files - few.files, 2); // The journal's end and `end`.
+    assert_int_equal(all.folders - few.folders, 1);
+    support_directory_remove(storage);
+}
+
+static void test_no_checkpoint_is_there_before_what_its_run_is_lasts(void **state)
+{
+    (void)state;
+    char *storage = support_directory_make();
+    troupe_result *result;
+    atomic_store(&refuses_first, true); // That of run.json.
+    (void)run(storage, TROUPE_SYNC_CHECKPOINTS, 1, &result);
+    assert_null(troupe_result_checkpoint(result));
+    troupe_result_free(&result);
+    (void)run(storage, TROUPE_SYNC_CHECKPOINTS, 2, &result);
+    const char *folder = troupe_result_checkpoint(result);
+    assert_non_null(folder);
+    assert_string_equal(strrchr(folder, '/'), "/checkpoint_000001");
+    troupe_result_free(&result);
+    atomic_store(&refuses_first, false);
+    support_directory_remove(storage);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_run_that_saves_nothing_syncs_nothing_of_its_own),
+        cmocka_unit_test(test_a_checkpoint_lasts_with_what_its_run_is),
+        cmocka_unit_test(test_no_checkpoint_is_there_before_what_its_run_is_lasts),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
