@@ -245,7 +245,7 @@ void trp_best_mode_take(const troupe_trainer *trainer, const troupe_param *space
     troupe_sweep sweep = {0};
     troupe_job *job;
     troupe_result *result = NULL;
-    void *config;
+    void *config = NULL;
     if (mode.pid == 0 || mode.pid != getpid() || trainer->name == NULL ||
         strcmp(trainer->name, mode.request.trainer) != 0)
         return;
