@@ -16,7 +16,13 @@
 #include <train/run_file.h>
 #include <unistd.h>
 
-enum { HASH_DIGITS = 16 };
+enum { HASH_DIGITS = 16, NOTES_MAX = 8 };
+
+static struct {
+    const char *name;
+    trp_push_says says;
+} notes[NOTES_MAX];
+static size_t note_count;
 
 static const char *keep(trp_arena *arena, const char *text, size_t size)
 {
@@ -99,6 +105,41 @@ static void say_run(const char *checkpoint, trp_arena *arena, trp_push_record *r
     record->data_keys = file.data.keys;
 }
 
+// ---- notes of layers above
+
+void trp_push_notes(const char *name, trp_push_says says)
+{
+    if (note_count == NOTES_MAX)
+        return;
+    notes[note_count].name = name;
+    notes[note_count++].says = says;
+}
+
+static troupe_status say_notes(const troupe_model *model, trp_arena *arena, trp_push_record *record)
+{
+    trp_push_note *made = (trp_push_note *)trp_arena_alloc(arena, NOTES_MAX * sizeof *made);
+    if (!made)
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for the record of a push");
+    record->notes.items = made;
+    for (size_t i = 0; i < note_count; i++) {
+        const char *text = NULL;
+        TROUPE_TRY(notes[i].says(model, arena, &text));
+        if (text)
+            made[record->notes.count++] = (trp_push_note){notes[i].name, text};
+    }
+    return TROUPE_OK;
+}
+
+const char *trp_push_note_of(const trp_push_record *record, const char *name)
+{
+    for (size_t i = 0; i < record->notes.count; i++) {
+        const trp_push_note *note = &record->notes.items[i];
+        if (note->name && note->text && strcmp(note->name, name) == 0)
+            return note->text;
+    }
+    return NULL;
+}
+
 // ---- the record
 
 static trp_push_schema schema_of(const troupe_type *type, trp_arena *arena)
@@ -119,7 +160,7 @@ troupe_status trp_push_record_make(const troupe_model *model, const char *checkp
     say_program(arena, record);
     say_run(checkpoint, arena, record);
     if (record->at && record->config.hash && record->state.hash)
-        return trp_error_settled(TROUPE_OK);
+        return trp_error_settled(say_notes(model, arena, record));
     return troupe_fail(TROUPE_NO_MEMORY, "no memory for the record of a push");
 }
 

@@ -15,11 +15,14 @@ TROUPE_STRUCT(trp_push_program, (uint64_t, size), (uint64_t, digest), // XXH64.
               (troupe_text, source), // What it trains with, the source as
               (troupe_text, share)); // JSON; NULL: nothing.
 
+// What a layer above says of the model, which is kept and not read here.
+TROUPE_STRUCT(trp_push_note, (troupe_text, name), (troupe_text, text));
+
 // Not known: NULL.
 TROUPE_STRUCT(trp_push_record, (troupe_text, ref), (troupe_text, at), (trp_push_schema, config),
               (trp_push_schema, state), (troupe_text, program), (troupe_text, build_id),
               (troupe_text, run), (troupe_text, data), (troupe_array_troupe_text, data_keys),
-              (trp_push_program, kept));
+              (trp_push_program, kept), (troupe_array_trp_push_note, notes));
 
 // What is to be said of a push of that checkpoint now, but for its ref. Texts go to `arena`.
 troupe_status trp_push_record_make(const troupe_model *model, const char *checkpoint,
@@ -27,6 +30,13 @@ troupe_status trp_push_record_make(const troupe_model *model, const char *checkp
 // The record of a manifest. TROUPE_NOT_FOUND: it has none, so was never pushed; TROUPE_CORRUPT.
 troupe_status trp_push_record_read(const trp_manifest *manifest, trp_arena *arena,
                                    trp_push_record *record);
+// By constructors, before main: asked at each push for a note of that name, a text in the arena;
+// NULL: there is nothing to say. What fails fails the push. The name stays.
+typedef troupe_status (*trp_push_says)(const troupe_model *model, trp_arena *arena,
+                                       const char **text);
+void trp_push_notes(const char *name, trp_push_says says);
+// NULL: it has none of that name.
+const char *trp_push_note_of(const trp_push_record *record, const char *name);
 // A hash in hexadecimal; 0: it is none.
 uint64_t trp_push_hash(const char *text);
 

@@ -118,7 +118,7 @@ typedef struct troupe_param {
      .texts = (const char *const[]){__VA_ARGS__},                                                  \
      .choice_count = TROUPE_COUNT(__VA_ARGS__) + 0 * offsetof(T, other), .when = #other}
 
-// Rows of troupe_tune_stored: of a number that is named, as "fitting.batch".
+// Rows of troupe_tune_stored: of a number or a text that is named, as "fitting.batch".
 #define TROUPE_NAMED_PARAM_(path) .size = sizeof(troupe_param), .name = (path)
 #define TROUPE_NAMED_UNIFORM(path, ...)                                                            \
     {TROUPE_NAMED_PARAM_(path), .draw = TROUPE_DRAW_UNIFORM, .low = __VA_ARGS__}
@@ -129,6 +129,16 @@ typedef struct troupe_param {
 #define TROUPE_NAMED_CHOICE(path, ...)                                                             \
     {TROUPE_NAMED_PARAM_(path), .draw = TROUPE_DRAW_CHOICE, .choices = {__VA_ARGS__},              \
      .choice_count = TROUPE_COUNT(__VA_ARGS__)}
+#define TROUPE_NAMED_CHOICE_TEXT(path, ...)                                                        \
+    {TROUPE_NAMED_PARAM_(path), .draw = TROUPE_DRAW_CHOICE,                                        \
+     .texts = (const char *const[]){__VA_ARGS__}, .choice_count = TROUPE_COUNT(__VA_ARGS__)}
+#define TROUPE_NAMED_ONLY_WHEN(path, other, ...)                                                   \
+    {TROUPE_NAMED_PARAM_(path), .draw = TROUPE_DRAW_CONDITION, .choices = {__VA_ARGS__},           \
+     .choice_count = TROUPE_COUNT(__VA_ARGS__), .when = (other)}
+#define TROUPE_NAMED_ONLY_WHEN_TEXT(path, other, ...)                                              \
+    {TROUPE_NAMED_PARAM_(path), .draw = TROUPE_DRAW_CONDITION,                                     \
+     .texts = (const char *const[]){__VA_ARGS__}, .choice_count = TROUPE_COUNT(__VA_ARGS__),       \
+     .when = (other)}
 // clang-format on
 
 typedef enum troupe_dim_kind {

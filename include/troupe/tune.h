@@ -182,11 +182,12 @@ TROUPE_EXPERIMENTAL void troupe_space_register(troupe_own_space *own);
 
 // A sweep over a version of the repository of models whose code is another program's: each trial is
 // a troupe_submit_stored of the version, with the settings in `json` (NULL: its own) and what the
-// space draws over them. Its rows name numbers of the version's config, as "rate" or
-// "fitting.batch": TROUPE_NAMED_UNIFORM and its kin. Repository, data and weights to begin with are
-// in .stored. A trial's config is not to be had typed: troupe_sweep_best_json. Errors as those of
-// troupe_tune and troupe_submit_stored; what the config lacks is TROUPE_INVALID, of the first
-// trial.
+// space draws over them. Its rows name members of the version's config, as "rate" or
+// "fitting.batch": TROUPE_NAMED_UNIFORM and its kin. Without rows it is the space that the model
+// brought along (TROUPE_SPACE) when it was pushed, options of the run left out: TROUPE_NOT_FOUND
+// where it had none. Repository, data and weights to begin with are in .stored. A trial's config is
+// not to be had typed: troupe_sweep_best_json. Errors as those of troupe_tune and
+// troupe_submit_stored; what the config lacks is TROUPE_INVALID, of the first trial.
 //     const troupe_param space[] = {TROUPE_NAMED_LOG_UNIFORM("rate", 1e-4, 1.0)};
 //     troupe_tune_stored("digits@3", NULL, space, &sweep, .metric = "loss", .goal =
 //     TROUPE_MINIMIZE)
@@ -197,6 +198,12 @@ troupe_tune_stored_with(const char *ref, const char *json, const troupe_param *s
 #define TROUPE_TUNE_STORED_(ref, json, space, sweep, ...)                                          \
     troupe_tune_stored_with(                                                                       \
         (ref), (json), (space), sizeof(space) / sizeof *(space), (sweep),                          \
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
+// The same over the version's own space.
+#define troupe_tune_stored_own(...) TROUPE_TUNE_STORED_OWN_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_TUNE_STORED_OWN_(ref, json, sweep, ...)                                             \
+    troupe_tune_stored_with(                                                                       \
+        (ref), (json), NULL, 0, (sweep),                                                           \
         &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
 
 // Begins a sweep and returns; it runs beside the caller until it has ended. What is wrong with the
@@ -210,6 +217,15 @@ troupe_sweep_start_as(const troupe_trainer *trainer, const troupe_param *space, 
 #define TROUPE_SWEEP_START_(loop, space, sweep, ...)                                               \
     troupe_sweep_start_as(                                                                         \
         &troupe_trainer_##loop, (space), sizeof(space) / sizeof *(space), (sweep),                 \
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
+// The same of a sweep that troupe_tune_stored would wait for.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_sweep_start_stored_with(const char *ref, const char *json, const troupe_param *space,
+                               size_t count, troupe_sweep **sweep, const troupe_tune_options *how);
+#define troupe_sweep_start_stored(...) TROUPE_SWEEP_START_STORED_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_SWEEP_START_STORED_(ref, json, space, sweep, ...)                                   \
+    troupe_sweep_start_stored_with(                                                                \
+        (ref), (json), (space), sizeof(space) / sizeof *(space), (sweep),                          \
         &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
 // Waits up to `timeout_ms` (negative: for ever) for its end. TROUPE_TIMED_OUT: it runs still. Else
 // how it ended, as troupe_tune returns it: any failure but TROUPE_FAILED is one of the sweep

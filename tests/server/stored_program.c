@@ -95,6 +95,13 @@ TROUPE_MODEL(slope, slope_config, slope_state, slope_setup, slope_forward,
              .deinit = slope_deinit, .input = {TROUPE_FLOAT64, 0, {0}}, .open_texts = "label",
              .defaults = {.rate = 0.05, .fitting = {.epochs = 3, .batch = 4}});
 
+TROUPE_SPACE(slope, TROUPE_CHOICE_TEXT(slope_config, label, "small", "any"),
+             TROUPE_LOG_UNIFORM(slope_config, rate, 1e-4, 0.05),
+             TROUPE_CHOICE(slope_config, fitting.batch, 4, 6),
+             TROUPE_ONLY_WHEN_TEXT(slope_config, fitting.batch, label, "any"),
+             TROUPE_FIXED(slope_config, fitting.epochs, 2),
+             TROUPE_CHOICE(troupe_train_options, ranks, 1, 2));
+
 TROUPE_STRUCT(points_source, (double, slope), (int, count));
 
 static troupe_status points_setup(troupe_data *data, const points_source *source)
@@ -163,6 +170,11 @@ int main(int argc, char **argv)
     must(status, "push");
     must(troupe_push(slope, "bare", checkpoint, NULL), "push");
     must(troupe_push(slope, "served", checkpoint, NULL, .keep_program = true), "push");
+    troupe_own_space none = {.size = sizeof none, .trainer = &troupe_trainer_slope};
+    troupe_space_register(&none); // It has no space any more.
+    must(troupe_push(slope, "spaceless", checkpoint, NULL, .keep_program = true,
+                     .data = troupe_data_with(points, &source)),
+         "push");
     troupe_result_free(&result);
     return troupe_stop();
 }

@@ -447,6 +447,63 @@ static void test_a_ref_is_tuned(void **state)
          TROUPE_UNSUPPORTED, "was pushed without its program");
 }
 
+// G14: the space that the model brought along travels with the version.
+static void test_a_ref_is_tuned_over_its_own_space(void **state)
+{
+    (void)state;
+    troupe_train_options options = *plain(NULL);
+    troupe_sweep *sweep;
+    troupe_best_trial best;
+    int batches = 0;
+    options.name = NULL;
+    troupe_must(troupe_tune_stored_own(
+        "slope@production", NULL, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 6,
+        .seed = 3, .name = "own", .search = TROUPE_SEARCH_RANDOM, .train = &options));
+    char *folder = support_path(storage, "own"), *path = support_path(folder, "trials.jsonl");
+    char *text = support_read_file(path);
+    for (const char *at = text; (at = strstr(at, "\"params\": {")) != NULL; at++) {
+        static const char says[] = "\"params\": {\"label\": \"any\"";
+        bool any = strncmp(at, says, sizeof says - 1) == 0;
+        const char *batch = strstr(at, "fitting.batch"), *end = strchr(at, '\n');
+        assert_int_equal(batch != NULL && batch < end, any);
+        batches += any;
+    }
+    assert_in_range(batches, 1, 5);
+    assert_null(strstr(text, "\"ranks\": {"));
+    troupe_must(troupe_best_trial_get(folder, &best));
+    assert_non_null(strstr(best.config, "\"fitting\": {"));
+    assert_non_null(strstr(best.config, "\"epochs\": 2"));
+    assert_string_equal(best.config, troupe_sweep_best_json(sweep));
+    free(text), free(path), free(folder);
+    troupe_sweep_free(&sweep);
+    said(troupe_tune_stored_own("spaceless", NULL, &sweep, .metric = "loss",
+                                .goal = TROUPE_MINIMIZE),
+         TROUPE_NOT_FOUND, "spaceless@1 was pushed without a space (TROUPE_SPACE)");
+}
+
+// Beside its caller, with a row that hangs on another.
+static void test_a_sweep_over_a_ref_is_started(void **state)
+{
+    (void)state;
+    const troupe_param space[] = {TROUPE_NAMED_CHOICE_TEXT("label", "one", "other"),
+                                  TROUPE_NAMED_UNIFORM("rate", 0, 0.05),
+                                  TROUPE_NAMED_ONLY_WHEN_TEXT("rate", "label", "one"),
+                                  TROUPE_NAMED_CHOICE("fitting.epochs", 1, 2),
+                                  TROUPE_NAMED_CHOICE("fitting.batch", 4, 6),
+                                  TROUPE_NAMED_ONLY_WHEN("fitting.batch", "fitting.epochs", 2)};
+    troupe_train_options options = *plain(NULL);
+    troupe_sweep *sweep;
+    troupe_must(troupe_sweep_start_stored("slope", NULL, space, &sweep, .metric = "loss",
+                                          .goal = TROUPE_MINIMIZE, .trials = 4,
+                                          .search = TROUPE_SEARCH_RANDOM, .train = &options));
+    troupe_must(troupe_sweep_wait(sweep, 3 * SUPPORT_SOON_MS));
+    assert_int_equal(troupe_sweep_count(sweep), 4);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(troupe_sweep_trial(sweep, i)->state, TROUPE_TRIAL_TERMINATED);
+    assert_non_null(strstr(troupe_sweep_best_json(sweep), "\"label\": \""));
+    troupe_sweep_free(&sweep);
+}
+
 // ---- through a train server
 
 static int start_server(void **state)
@@ -616,6 +673,8 @@ int main(void)
         cmocka_unit_test(test_an_import_takes_no_program_as_another_file),
         cmocka_unit_test(test_a_ref_is_served_by_its_program),
         cmocka_unit_test(test_a_ref_is_tuned),
+        cmocka_unit_test(test_a_ref_is_tuned_over_its_own_space),
+        cmocka_unit_test(test_a_sweep_over_a_ref_is_started),
         cmocka_unit_test_setup(test_a_ref_is_trained_by_a_server, start_server),
         cmocka_unit_test(test_a_ref_is_submitted_over_http),
         cmocka_unit_test(test_http_sets_what_it_may_alone),

@@ -301,6 +301,9 @@ static void test_stored_programs(void **state)
     REFUSED(troupe_tune_stored_with, (NULL, NULL, space, 1, &sweep, NULL), "ref");
     REFUSED(troupe_tune_stored_with, ("k", NULL, NULL, 1, &sweep, NULL), "space");
     REFUSED(troupe_tune_stored_with, ("k", NULL, space, 1, NULL, NULL), "sweep");
+    REFUSED(troupe_sweep_start_stored_with, (NULL, NULL, space, 1, &sweep, NULL), "ref");
+    REFUSED(troupe_sweep_start_stored_with, ("k", NULL, NULL, 1, &sweep, NULL), "space");
+    REFUSED(troupe_sweep_start_stored_with, ("k", NULL, space, 1, NULL, NULL), "sweep");
     REFUSED(troupe_serve_stored_with, (NULL, "/k", &service, NULL), "ref");
     REFUSED(troupe_serve_stored_with, ("k", NULL, &service, NULL), "route");
     REFUSED(troupe_serve_stored_with, ("k", "/k", NULL, NULL), "service");

@@ -1,6 +1,7 @@
 // own.c: see tune/space/own.h.
 #include <tune/space/own.h>
 
+#include <models/push_record.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/options_take.h>
@@ -8,6 +9,7 @@
 #include <string.h>
 #include <tune/space/fields.h>
 #include <tune/space/options.h>
+#include <tune/space/space.h>
 
 // Newest first. Programs register before main, plug-ins when they are loaded, by any thread.
 static _Atomic(troupe_own_space *) newest;
@@ -64,4 +66,42 @@ troupe_status trp_space_own_rows(const troupe_trainer *trainer, troupe_param **r
     *rows = taken;
     *count = used;
     return trp_error_settled(TROUPE_OK);
+}
+
+// ---- with versions of a model
+
+static troupe_status describe(const troupe_trainer *trainer, const troupe_param *rows, size_t count,
+                              trp_arena *arena, const char **text)
+{
+    troupe_space *space;
+    trp_buffer out = {0};
+    if (troupe_space_open_as(trainer->config, rows, count, trainer->defaults, &space) != TROUPE_OK)
+        return trp_error_prefix("the model's own space");
+    trp_space_describe(space, &out);
+    troupe_space_free(&space);
+    *text = trp_buffer_keep(&out, arena);
+    return *text != NULL ? TROUPE_OK
+                         : troupe_fail(TROUPE_NO_MEMORY, "no memory for the model's own space");
+}
+
+static troupe_status say_space(const troupe_model *model, trp_arena *arena, const char **text)
+{
+    troupe_param *rows;
+    size_t count, used = 0;
+    if (model->trainer == NULL)
+        return TROUPE_OK;
+    TROUPE_TRY(trp_space_own_rows(model->trainer, &rows, &count));
+    for (size_t i = 0; i < count; i++) // Who tunes the version says how its runs run.
+        if (!trp_space_is_option(&rows[i]))
+            rows[used++] = rows[i];
+    troupe_status status = TROUPE_OK;
+    if (used > 0)
+        status = describe(model->trainer, rows, used, arena, text);
+    trp_free(rows);
+    return status;
+}
+
+__attribute__((constructor)) static void be_asked(void)
+{
+    trp_push_notes(TRP_OWN_SPACE, say_space);
 }

@@ -31,3 +31,44 @@ void trp_settings_merge(trp_json under, trp_json over, trp_buffer *out)
     }
     trp_buffer_append(out, "}", 1);
 }
+
+// {"a": {"b": value}} of the name a.b, with its quotes.
+static void put_nested(trp_json name, trp_json value, trp_buffer *out)
+{
+    size_t depth = 1;
+    trp_buffer_append(out, "{", 1);
+    for (size_t i = 0; i < name.size; i++) {
+        bool dot = name.at[i] == '.';
+        trp_buffer_append(out, dot ? "\": {\"" : &name.at[i], dot ? 5 : 1);
+        depth += dot;
+    }
+    trp_buffer_append(out, ": ", 2);
+    trp_buffer_append(out, value.at, value.size);
+    while (depth-- > 0)
+        trp_buffer_append(out, "}", 1);
+}
+
+void trp_settings_nest(trp_json flat, trp_buffer *out)
+{
+    trp_json at = {0}, name, value, all, one;
+    trp_buffer whole = {0}, next = {0}, both = {0};
+    trp_buffer_append(&whole, "{}", 2);
+    while (trp_json_next_member(flat, &at, &name, &value)) {
+        next.size = both.size = 0;
+        put_nested(name, value, &next);
+        out->failed = out->failed || whole.failed || next.failed ||
+                      trp_json_parse((const char *)whole.data, whole.size, &all) != TROUPE_OK ||
+                      trp_json_parse((const char *)next.data, next.size, &one) != TROUPE_OK;
+        if (out->failed)
+            break;
+        trp_settings_merge(all, one, &both);
+        trp_buffer swapped = whole;
+        whole = both;
+        both = swapped;
+    }
+    trp_buffer_append(out, whole.data, whole.failed ? 0 : whole.size);
+    out->failed = out->failed || whole.failed;
+    trp_buffer_free(&whole);
+    trp_buffer_free(&next);
+    trp_buffer_free(&both);
+}

@@ -1,6 +1,8 @@
 // stored_tune.c: sweeps over a version whose code is another program's: each trial is a submission
-// of the version. What the space draws goes into a config of numbers alone, whose type is made of
-// the rows' names and which is laid over the settings that all trials have, as JSON.
+// of the version. What the space draws is JSON alone, which is laid over the settings that all
+// trials have.
+#include <tune/sweep/stored_tune.h>
+
 #include <models/stored.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
@@ -9,8 +11,9 @@
 #include <runtime/codec/json.h>
 #include <stdio.h>
 #include <string.h>
-#include <train/spec.h>
 #include <troupe/stored.h>
+#include <tune/space/named.h>
+#include <tune/space/own.h>
 #include <tune/sweep/settings.h>
 #include <tune/sweep/sweep.h>
 
@@ -19,119 +22,17 @@ enum { ROWS_MAX = 256 };
 // A version as a trainer of what the space draws.
 typedef struct stored {
     troupe_trainer trainer; // First.
-    troupe_type type;
     trp_arena arena;
     char ref[TRP_NAME_SIZE + 32];
     const char *json; // Of all trials; NULL: nothing.
     troupe_stored_options how;
-    troupe_param *rows;
-    size_t count;
+    troupe_space *space;
     trp_sweep_port port;
 } stored;
 
-// ---- the type
-
-static troupe_status no_memory(const stored *it)
+static troupe_status no_memory(const char *ref)
 {
-    return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep over %s", it->ref);
-}
-
-static size_t part_of(const char *name)
-{
-    return strcspn(name, ".");
-}
-
-// The name of row `index` behind the first `depth` bytes; NULL: it is not below those of `like`.
-static const char *below(const stored *it, size_t index, const char *like, size_t depth)
-{
-    const char *name = it->rows[index].name;
-    return strncmp(name, like, depth) == 0 ? name + depth : NULL;
-}
-
-// Makes the record of all rows whose names begin as `like` does, and lays them out from *end on.
-static troupe_status make_record(stored *it, const char *like, size_t depth, size_t *end,
-                                 troupe_type *type)
-{
-    static const double number;
-    size_t begin = *end, count = 0;
-    troupe_field *fields = (troupe_field *)trp_arena_alloc(&it->arena, it->count * sizeof *fields);
-    uint64_t *hash = (uint64_t *)trp_arena_alloc(&it->arena, sizeof *hash);
-    if (!fields || !hash)
-        return no_memory(it);
-    for (size_t i = 0; i < it->count; i++) {
-        const char *name = below(it, i, like, depth);
-        size_t size = name ? part_of(name) : 0;
-        bool known = !name;
-        for (size_t at = 0; at < count && !known; at++)
-            known = strlen(fields[at].name) == size && strncmp(fields[at].name, name, size) == 0;
-        if (known && name && name[size] == '\0')
-            return troupe_fail(TROUPE_INVALID, "space[%zu] (%s): it is in the space already", i,
-                               it->rows[i].name);
-        if (known)
-            continue;
-        char *own = (char *)trp_arena_alloc(&it->arena, size + 1);
-        troupe_type *of = (troupe_type *)trp_arena_alloc(&it->arena, sizeof *of);
-        if (!own || !of)
-            return no_memory(it);
-        memcpy(own, name, size);
-        own[size] = '\0';
-        fields[count] = (troupe_field){own, *end - begin, &troupe_type_double, 0};
-        if (name[size] == '.') {
-            TROUPE_TRY(make_record(it, it->rows[i].name, depth + size + 1, end, of));
-            fields[count].type = of;
-        } else {
-            it->rows[i].offset = *end;
-            it->rows[i].field_size = sizeof number;
-            *end += sizeof number;
-        }
-        count++;
-    }
-    *hash = 0;
-    *type = (troupe_type){.abi = TROUPE_ABI,
-                          .kind = TROUPE_KIND_RECORD,
-                          .name = it->ref,
-                          .size = *end - begin,
-                          .fields = fields,
-                          .field_count = count,
-                          .hash = hash};
-    return TROUPE_OK;
-}
-
-static troupe_status check_name(size_t index, const troupe_param *row)
-{
-    const char *name = row->name;
-    bool good = name && *name && !strchr(name, '[') && name[strlen(name) - 1] != '.' &&
-                name[0] != '.' && !strstr(name, "..");
-    if (!good)
-        return troupe_fail(TROUPE_INVALID,
-                           "space[%zu] is of \"%.100s\": expected the name of a number of the "
-                           "config, as rate or fitting.batch",
-                           index, name ? name : "");
-    if (row->text)
-        return troupe_fail(TROUPE_INVALID,
-                           "space[%zu] (%s): it is a text, which belongs to the settings of all "
-                           "trials",
-                           index, name);
-    return TROUPE_OK;
-}
-
-static troupe_status make_type(stored *it, const troupe_param *space, size_t count)
-{
-    size_t end = 0;
-    if (count < 1 || count > ROWS_MAX)
-        return troupe_fail(TROUPE_INVALID, "the space has %zu rows: expected 1 to %d", count,
-                           ROWS_MAX);
-    it->rows = (troupe_param *)trp_arena_alloc(&it->arena, count * sizeof *it->rows);
-    if (!it->rows)
-        return no_memory(it);
-    for (size_t i = 0; i < count; i++) {
-        const troupe_param *given = (const troupe_param *)trp_row_at(space, i);
-        TROUPE_TRY(TRP_OPTIONS_TAKE("a row of a space", it->rows[i], given));
-        it->rows[i].size = sizeof it->rows[i];
-        TROUPE_TRY(check_name(i, &it->rows[i]));
-    }
-    it->count = count;
-    return make_record(it, "", 0, &end, &it->type);
+    return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep over %s", ref);
 }
 
 // ---- the settings of a trial
@@ -139,13 +40,16 @@ static troupe_status make_type(stored *it, const troupe_param *space, size_t cou
 static const char *settings_of(const troupe_trainer *trainer, const void *config, trp_arena *arena)
 {
     const stored *it = (const stored *)(const void *)trainer;
-    trp_buffer drawn = {0}, whole = {0};
-    trp_json under = {"{}", 2}, over;
-    trp_json_value(&drawn, &it->type, config);
-    if (!drawn.failed && trp_json_parse((const char *)drawn.data, drawn.size, &over) == TROUPE_OK &&
+    const trp_text_config *drawn = (const trp_text_config *)config;
+    trp_buffer nested = {0}, whole = {0};
+    trp_json under = {"{}", 2}, flat, over;
+    if (trp_json_parse(drawn->params, strlen(drawn->params), &flat) == TROUPE_OK)
+        trp_settings_nest(flat, &nested);
+    if (!nested.failed &&
+        trp_json_parse((const char *)nested.data, nested.size, &over) == TROUPE_OK &&
         (!it->json || trp_json_parse(it->json, strlen(it->json), &under) == TROUPE_OK))
         trp_settings_merge(under, over, &whole);
-    trp_buffer_free(&drawn);
+    trp_buffer_free(&nested);
     return whole.size > 0 ? trp_buffer_keep(&whole, arena) : NULL;
 }
 
@@ -160,7 +64,7 @@ static troupe_status submit(const troupe_trainer *trainer, const void *config,
     options.train = how;
     troupe_status status =
         settings ? troupe_submit_stored_with(it->ref, settings, follower, job, &options)
-                 : no_memory(it);
+                 : no_memory(it->ref);
     trp_arena_clear(&arena);
     // Of what is the same in each trial a sweep is told by these.
     if (status == TROUPE_NOT_FOUND || status == TROUPE_WRONG_TYPE || status == TROUPE_CORRUPT)
@@ -168,11 +72,39 @@ static troupe_status submit(const troupe_trainer *trainer, const void *config,
     return status;
 }
 
+// ---- the space
+
+static troupe_status take_own_space(stored *it, const trp_push_record *record)
+{
+    const char *space = trp_push_note_of(record, TRP_OWN_SPACE);
+    if (!space)
+        return troupe_fail(TROUPE_NOT_FOUND,
+                           "%s was pushed without a space (TROUPE_SPACE): expected one for the "
+                           "sweep",
+                           it->ref);
+    if (troupe_space_parse(space, &it->space) == TROUPE_OK)
+        return TROUPE_OK;
+    return trp_error_prefix("%s", it->ref);
+}
+
+// A name is a way through objects.
+static troupe_status check_space(const stored *it)
+{
+    for (size_t i = 0; i < it->space->count; i++)
+        if (strchr(it->space->rows[i].name, '['))
+            return troupe_fail(TROUPE_INVALID,
+                               "the space has %s, an item of an array, which settings of %s cannot "
+                               "name",
+                               it->space->rows[i].name, it->ref);
+    return TROUPE_OK;
+}
+
 // ---- the sweep
 
 static void release(const troupe_trainer *trainer)
 {
     stored *it = (stored *)(uintptr_t)trainer;
+    troupe_space_free(&it->space);
     trp_arena_clear(&it->arena);
     trp_free(it);
 }
@@ -182,13 +114,12 @@ static troupe_status keep_text(stored *it, const char **text)
     size_t size = *text ? strlen(*text) + 1 : 0;
     char *copy = size > 0 ? (char *)trp_arena_alloc(&it->arena, size) : NULL;
     if (size > 0 && !copy)
-        return no_memory(it);
+        return no_memory(it->ref);
     *text = size > 0 ? (const char *)memcpy(copy, *text, size) : NULL;
     return TROUPE_OK;
 }
 
-static troupe_status prepare(stored *it, const char *ref, const char *json,
-                             const troupe_param *space, size_t count)
+static troupe_status prepare(stored *it, const char *ref, const char *json)
 {
     trp_stored_version version;
     trp_json value;
@@ -204,38 +135,54 @@ static troupe_status prepare(stored *it, const char *ref, const char *json,
         return troupe_fail(TROUPE_WRONG_TYPE, "the settings: expected an object");
     it->port.model = it->ref;
     it->port.settings = it->json;
-    TROUPE_TRY(make_type(it, space, count));
-    it->trainer =
-        (troupe_trainer){.abi = TROUPE_ABI, .name = version.manifest.trainer, .config = &it->type};
+    if (!it->space)
+        TROUPE_TRY(take_own_space(it, &version.record));
+    TROUPE_TRY(check_space(it));
+    it->trainer = (troupe_trainer){.abi = TROUPE_ABI,
+                                   .name = version.manifest.trainer,
+                                   .config = &troupe_type_trp_text_config};
     return TROUPE_OK;
 }
 
-static troupe_status run(const char *ref, const char *json, const troupe_param *space, size_t count,
-                         troupe_sweep **sweep, const troupe_tune_options *how)
+static troupe_status make(const char *ref, const char *json, troupe_space *space,
+                          const troupe_tune_options *how, stored **made)
 {
     troupe_stored_options given;
     const troupe_stored_options *asked =
         how && how->size > offsetof(troupe_tune_options, stored) ? how->stored : NULL;
     troupe_status status = TRP_OPTIONS_TAKE(".stored of troupe_tune_stored", given, asked);
     stored *it = status == TROUPE_OK ? trp_alloc(sizeof *it) : NULL;
-    if (status == TROUPE_OK && !it)
-        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep over %s", ref);
-    if (it) {
-        *it = (stored){.how = given, .port = trp_sweep_train};
-        it->how.size = sizeof it->how;
-        it->port.submit = submit;
-        it->port.program = NULL;
-        it->port.has_gates = false; // A gate would have to be in another program.
-        status = prepare(it, ref, json, space, count);
+    *made = NULL;
+    if (!it) {
+        troupe_space_free(&space);
+        return status == TROUPE_OK ? no_memory(ref) : status;
     }
+    *it = (stored){.how = given, .space = space, .port = trp_sweep_train};
+    it->how.size = sizeof it->how;
+    it->port.submit = submit;
+    it->port.program = NULL;
+    it->port.has_gates = false; // A gate would have to be in another program.
+    status = prepare(it, ref, json);
+    if (status == TROUPE_OK)
+        *made = it;
+    else
+        release(&it->trainer);
+    return status;
+}
+
+troupe_status trp_stored_tune_begin(const char *ref, const char *settings, troupe_space *space,
+                                    troupe_sweep **sweep, const troupe_tune_options *how)
+{
+    stored *it;
+    troupe_status status = make(ref, settings, space, how, &it);
     if (status != TROUPE_OK) {
         trp_sweep_consume(how);
-        if (it)
-            release(&it->trainer);
         return status;
     }
-    status = trp_sweep_run(&it->port, &it->trainer, it->rows, it->count, sweep, how);
-    if (*sweep) {
+    troupe_space *own = it->space;
+    it->space = NULL;
+    status = trp_sweep_begin_json(&it->port, &it->trainer, own, NULL, sweep, how);
+    if (status == TROUPE_OK) {
         (*sweep)->settings = settings_of;
         (*sweep)->release = release;
     } else {
@@ -244,13 +191,55 @@ static troupe_status run(const char *ref, const char *json, const troupe_param *
     return status;
 }
 
+// The rows as a space; NULL: there are none.
+static troupe_status parse_rows(const troupe_param *rows, size_t count, troupe_space **space)
+{
+    trp_buffer text = {0};
+    *space = NULL;
+    if (count > ROWS_MAX)
+        return troupe_fail(TROUPE_INVALID, "the space has %zu rows: expected at most %d", count,
+                           ROWS_MAX);
+    if (count == 0)
+        return TROUPE_OK;
+    troupe_status status = trp_space_named(rows, count, &text);
+    trp_buffer_append(&text, "", 1);
+    if (status == TROUPE_OK && text.failed)
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a space");
+    if (status == TROUPE_OK)
+        status = troupe_space_parse((const char *)text.data, space);
+    trp_buffer_free(&text);
+    return status;
+}
+
+static troupe_status begin(const char *ref, const char *json, const troupe_param *space,
+                           size_t count, troupe_sweep **sweep, const troupe_tune_options *how)
+{
+    troupe_space *parsed;
+    troupe_status status = TRP_IS_NULL(ref)                  ? TRP_NULL(ref)
+                           : TRP_IS_NULL(sweep)              ? TRP_NULL(sweep)
+                           : count > 0 && TRP_IS_NULL(space) ? TRP_NULL(space)
+                                                             : TROUPE_OK;
+    if (sweep)
+        *sweep = NULL;
+    if (status == TROUPE_OK)
+        status = parse_rows(space, count, &parsed);
+    if (status == TROUPE_OK)
+        return trp_stored_tune_begin(ref, json, parsed, sweep, how);
+    trp_sweep_consume(how);
+    return status;
+}
+
+troupe_status troupe_sweep_start_stored_with(const char *ref, const char *json,
+                                             const troupe_param *space, size_t count,
+                                             troupe_sweep **sweep, const troupe_tune_options *how)
+{
+    return begin(ref, json, space, count, sweep, how);
+}
+
 troupe_status troupe_tune_stored_with(const char *ref, const char *json, const troupe_param *space,
                                       size_t count, troupe_sweep **sweep,
                                       const troupe_tune_options *how)
 {
-    TRP_REQUIRE(ref);
-    TRP_REQUIRE(space);
-    TRP_REQUIRE(sweep);
-    *sweep = NULL;
-    return run(ref, json, space, count, sweep, how);
+    TROUPE_TRY(begin(ref, json, space, count, sweep, how));
+    return trp_sweep_await(sweep);
 }

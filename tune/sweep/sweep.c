@@ -429,11 +429,8 @@ static void join_ended(troupe_sweep *sweep)
     sweep->started = false;
 }
 
-troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *trainer,
-                            const troupe_param *params, size_t count, troupe_sweep **sweep,
-                            const troupe_tune_options *how)
+troupe_status trp_sweep_await(troupe_sweep **sweep)
 {
-    TROUPE_TRY(trp_sweep_begin(port, trainer, params, count, sweep, how));
     troupe_status status = troupe_sweep_wait(*sweep, -1);
     join_ended(*sweep);
     if ((*sweep)->failure.status != TROUPE_OK) {
@@ -442,6 +439,14 @@ troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *tr
         trp_error_set(&failure);
     }
     return status;
+}
+
+troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *trainer,
+                            const troupe_param *params, size_t count, troupe_sweep **sweep,
+                            const troupe_tune_options *how)
+{
+    TROUPE_TRY(trp_sweep_begin(port, trainer, params, count, sweep, how));
+    return trp_sweep_await(sweep);
 }
 
 // ---- from other threads

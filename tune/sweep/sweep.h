@@ -136,6 +136,9 @@ troupe_status trp_sweep_begin(const trp_sweep_port *port, const troupe_trainer *
 troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *trainer,
                             const troupe_param *params, size_t count, troupe_sweep **sweep,
                             const troupe_tune_options *how);
+// Waits for the end of one that has begun, as troupe_tune: where the sweep itself has failed it is
+// freed.
+troupe_status trp_sweep_await(troupe_sweep **sweep);
 
 // The same over a space from JSON, which is consumed in any case: the trainer's config is a
 // trp_text_config. `noted`: see troupe_sweep; it lives as long as the sweep.

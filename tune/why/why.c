@@ -277,10 +277,19 @@ static const char *own_text(const char *text, size_t size)
 // A trial's whole config.
 static const char *config_of(const trp_trials *trials, const trp_seen_trial *it)
 {
-    trp_buffer whole = {0};
-    if (trials->settings.size == 0)
+    trp_buffer whole = {0}, nested = {0};
+    trp_json under = {"{}", 2}, over;
+    if (trials->model == NULL) // Others have it as their trainers do.
         return own_text(it->config.at, it->config.size);
-    trp_settings_merge(trials->settings, it->config, &whole);
+    if (trials->settings.size > 0)
+        under = trials->settings;
+    trp_settings_nest(it->config, &nested);
+    if (!nested.failed &&
+        trp_json_parse((const char *)nested.data, nested.size, &over) == TROUPE_OK)
+        trp_settings_merge(under, over, &whole);
+    else
+        whole.failed = true;
+    trp_buffer_free(&nested);
     const char *own = whole.failed ? NULL : own_text((const char *)whole.data, whole.size);
     trp_buffer_free(&whole);
     return own;
