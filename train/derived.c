@@ -147,11 +147,23 @@ static bool take_piece(trp_derived *derived, int fd, char *piece, size_t size)
     return taken > 0;
 }
 
+// Not by who opens it, who has other things to do.
+static void begin(trp_derived *derived)
+{
+    const char *last = strrchr(derived->run, '/');
+    if (gethostname(derived->host, sizeof derived->host - 1) != 0)
+        derived->host[0] = '\0';
+    trp_derived_begin(&derived->state, last != NULL ? last + 1 : derived->run, derived->host,
+                      derived->params);
+}
+
 static void look(trp_derived *derived)
 {
     trp_path path;
     struct stat about = {0};
     int fd = -1;
+    if (derived->state.run.name == NULL)
+        begin(derived);
     if (trp_path_make(&path, "%s/journal.jsonl", derived->run) == TROUPE_OK)
         fd = open(path.text, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
@@ -229,11 +241,6 @@ static bool keep_texts(trp_derived *derived, const char *run, const char *params
     memcpy(derived->run, run, size);
     if (more > 0)
         derived->params = memcpy(derived->run + size, params, more);
-    if (gethostname(derived->host, sizeof derived->host - 1) != 0)
-        derived->host[0] = '\0';
-    const char *last = strrchr(derived->run, '/');
-    trp_derived_begin(&derived->state, last != NULL ? last + 1 : derived->run, derived->host,
-                      derived->params);
     return true;
 }
 

@@ -16,6 +16,7 @@
 #include <runtime/codec/json.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct trp_derived trp_derived;
 
@@ -58,6 +59,8 @@ typedef struct trp_derived_state {
     trp_derived_run run;
     int pid;                  // Of rank 0; 0: not known.
     char end[32];             // How the run has ended; "": it has not.
+    int64_t dated_s;          // Of the date that was written last,
+    char date[32];            // and its text.
     double opened_s;          // When the run was opened last, since 1970.
     double begun_s;           // And first; 0: not yet.
     double base_s, elapsed_s; // The run's seconds at that opening, and at the last report.

@@ -136,18 +136,18 @@ static void add_text(const report *it, const char *name, const char *value, trp_
     trp_json_text(out, value);
 }
 
-typedef struct date_text {
-    char text[32];
-} date_text;
-
-static date_text date_of(const report *it)
+// Many reports are of one second.
+static const char *date_of(trp_derived_state *state, const report *it)
 {
-    date_text date = {""};
     struct tm local;
     time_t second = (time_t)it->wall_s;
+    if (state->date[0] != '\0' && state->dated_s == (int64_t)second)
+        return state->date;
+    state->dated_s = (int64_t)second;
+    state->date[0] = '\0';
     if (localtime_r(&second, &local) != NULL)
-        (void)strftime(date.text, sizeof date.text, "%Y-%m-%d_%H-%M-%S", &local);
-    return date;
+        (void)strftime(state->date, sizeof state->date, "%Y-%m-%d_%H-%M-%S", &local);
+    return state->date;
 }
 
 // What is the same in all lines of the run.
@@ -170,7 +170,7 @@ static void add_run(const trp_derived_run *run, const report *it, trp_buffer *li
     }
 }
 
-static void write_json(const trp_derived_run *run, const report *it, trp_buffer *out)
+static void write_json(trp_derived_state *state, const report *it, trp_buffer *out)
 {
     trp_buffer line = {0};
     trp_buffer_append(&line, "{", 1);
@@ -182,11 +182,11 @@ static void write_json(const trp_derived_run *run, const report *it, trp_buffer 
     add_number(it, "time_total_s", it->event.elapsed_s, &line);
     add_number(it, "time_this_iter_s", it->since_s, &line);
     add_number(it, "timestamp", floor(it->wall_s), &line);
-    add_text(it, "date", date_of(it).text, &line);
+    add_text(it, "date", date_of(state, it), &line);
     add_text(it, "checkpoint_dir_name", it->event.checkpoint, &line);
     if (it->event.source[0] != '\0')
         add_text(it, "source", it->event.source, &line);
-    add_run(run, it, &line);
+    add_run(&state->run, it, &line);
     trp_buffer_append(&line, "}\n", 2);
     out->failed = out->failed || line.failed;
     trp_buffer_append(out, line.data, line.size);
@@ -222,7 +222,7 @@ static bool write_head(trp_derived_state *state, const report *it, trp_buffer *o
     return true;
 }
 
-static void write_row(const trp_derived_state *state, const report *it, trp_buffer *out)
+static void write_row(trp_derived_state *state, const report *it, trp_buffer *out)
 {
     const trp_derived_run *run = &state->run;
     trp_buffer_printf(out, "%d,", it->event.number);
@@ -240,7 +240,7 @@ static void write_row(const trp_derived_state *state, const report *it, trp_buff
                 trp_csv_number(out, it->event.metrics[k].value);
     }
     if (run->name != NULL) {
-        trp_buffer_printf(out, ",%s,", date_of(it).text);
+        trp_buffer_printf(out, ",%s,", date_of(state, it));
         trp_csv_text(out, run->name);
         trp_buffer_append(out, ",", 1);
         trp_csv_text(out, run->host);
@@ -258,7 +258,7 @@ static void write_row(const trp_derived_state *state, const report *it, trp_buff
 static void write_report(trp_derived_state *state, const report *it,
                          trp_buffer out[TRP_DERIVED_FILES])
 {
-    write_json(&state->run, it, &out[TRP_DERIVED_JSON]);
+    write_json(state, it, &out[TRP_DERIVED_JSON]);
     trp_buffer *csv = &out[TRP_DERIVED_CSV];
     if (!state->has_head && !write_head(state, it, csv))
         csv->failed = true;
