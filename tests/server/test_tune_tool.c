@@ -67,6 +67,8 @@ static void test_a_program_is_tuned(void **state)
     expect(0, "$T tune -q --name table sweep.json -- " PROGRAM, "TERMINATED");
     expect(0, "$T tune best runs/plain", "{\"x\": 1, \"y\": 2}");
     expect(0, "$T tune train-best runs/plain", "{\"loss\": 1}");
+    expect(0, "$T tune best --scope last-5-avg runs/plain", "{\"x\": 1, \"y\": 2}");
+    expect(0, "$T tune export runs/plain", ",TERMINATED,1,");
     expect(0, "$T tune report runs/plain", "runs/plain/report.html");
 }
 
@@ -76,6 +78,11 @@ static void test_trials_of_the_server(void **state)
     (void)state;
     expect(0, "$T tune --server --name far sweep.json -- " PROGRAM, ", 1 with {\"x\": 1");
     expect(0, "$T jobs --all", "sh_");
+    // The server's runner makes files for other programs, of what was drawn.
+    expect(0,
+           "i=0; until grep -q '\"x\":1' runs/far/*/params.json || [ $i = 100 ]; do i=$((i + 1)); "
+           "sleep 0.1; done; cat runs/far/*/params.json",
+           "{\"x\":1,\"y\":2}\n");
     expect(0, "$T tune --server --resume --name far sweep.json -- " PROGRAM, ", 1 with {\"x\": 1");
     // In a larger space: the trials before are as they were.
     expect(0,

@@ -279,6 +279,34 @@ static void test_it_fails_where_memory_does(void **state)
     assert_in_range(failures, 3, 9999);
 }
 
+// A record that is cut or damaged has the results of its other lines.
+static void test_damaged_records_have_results(void **state)
+{
+    (void)state;
+    enum { SIZE = sizeof mixed - 1, STEP = 31 };
+    char text[SIZE];
+    uint64_t random = 1;
+    FILE *out = fopen("/dev/null", "w");
+    for (size_t i = 0; i < 2 * SIZE; i += STEP) {
+        troupe_results *results;
+        size_t size = i < SIZE ? i : SIZE;
+        memcpy(text, mixed, SIZE);
+        for (int flips = 0; i >= SIZE && flips < 3; flips++) {
+            random = random * 6364136223846793005u + 1442695040888963407u;
+            text[(random >> 33) % SIZE] ^= (char)(1 << (random >> 30 & 7));
+        }
+        support_write_file(record, text, size);
+        troupe_status status = troupe_results_open(folder, &results);
+        assert_true(status == TROUPE_OK || status == TROUPE_CORRUPT);
+        if (status == TROUPE_OK) {
+            troupe_must(troupe_results_export(results, out, .reports = true));
+            troupe_must(troupe_results_export(results, out, .format = TROUPE_EXPORT_JSON));
+        }
+        troupe_results_free(&results);
+    }
+    fclose(out);
+}
+
 // ---- a study, and a sweep that runs
 
 static void test_a_study_has_results(void **state)
@@ -413,10 +441,15 @@ int main(int argc, char **argv)
     troupe_must(troupe_start(argc, argv, .cpus = 2));
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_the_best_by_metric_and_scope),       TEST(test_the_last_few_of_many),
-        TEST(test_reports_are_there_by_their_numbers), TEST(test_tables_are_read_by_others),
-        TEST(test_it_fails_where_memory_does),         TEST(test_a_study_has_results),
-        TEST(test_a_sweep_that_runs_has_results),      TEST(test_the_commands),
+        TEST(test_the_best_by_metric_and_scope),
+        TEST(test_the_last_few_of_many),
+        TEST(test_reports_are_there_by_their_numbers),
+        TEST(test_tables_are_read_by_others),
+        TEST(test_it_fails_where_memory_does),
+        TEST(test_damaged_records_have_results),
+        TEST(test_a_study_has_results),
+        TEST(test_a_sweep_that_runs_has_results),
+        TEST(test_the_commands),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     troupe_status status = troupe_stop();
