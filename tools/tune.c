@@ -21,12 +21,13 @@ static void usage(FILE *out)
     fprintf(
         out,
         "usage: troupe tune [OPTION...] FILE -- PROGRAM [ARGUMENT...]\n"
+        "       troupe tune [OPTION...] --model REF FILE\n"
         "       troupe tune report [-o FILE] DIR\n"
         "       troupe tune best [--metric NAME] [--goal min|max] [--scope SCOPE] DIR\n"
         "       troupe tune export [--csv | --json] [--reports] [-o FILE] DIR\n"
         "       troupe tune train-best DIR [--model REF] [-- OPTION...]\n\n"
-        "The first searches for the arguments with which a program does best; troupe tune\n"
-        "--help FILE has its options.\n\n"
+        "The first searches for the arguments with which a program does best, or the settings\n"
+        "of a version of a repository of models; troupe tune --help FILE has its options.\n\n"
         "DIR is the folder of a sweep, or the file of a study; it may be running.\n\n"
         "report writes a page: history, which parameters mattered, curves and trials.\n"
         "best prints the config of the best trial as JSON. train-best trains once more with\n"
@@ -41,7 +42,7 @@ static void usage(FILE *out)
         "                     last-5-avg, last-10-avg\n"
         "      --csv, --json  how the table is written (default: CSV)\n"
         "      --reports      the table has every report of each trial\n"
-        "      --model REF    the version; default: that of the sweep\n");
+        "      --model REF    the version; of train-best by default that of the sweep\n");
 }
 
 int tool_tune(int argc, char **argv)

@@ -1,4 +1,5 @@
-// tune_run.c: `troupe tune FILE -- PROGRAM`: a sweep over a program that knows nothing of Troupe.
+// tune_run.c: `troupe tune FILE -- PROGRAM`: a sweep over a program that knows nothing of Troupe,
+// or over a version of a repository of models.
 #include "troupe.h"
 
 #include <getopt.h>
@@ -12,7 +13,7 @@
 enum { LOOK_MS = 100, FILE_MAX = 16 << 20 };
 
 typedef struct settings {
-    const char *file;
+    const char *file, *model; // A ref; NULL: a program is run.
     troupe_tune_options how;
     troupe_train_options train;
     bool json, quiet, verbose;
@@ -22,7 +23,8 @@ static bool say_usage(FILE *out)
 {
     fprintf(
         out,
-        "usage: troupe tune [OPTION...] FILE -- PROGRAM [ARGUMENT...]\n\n"
+        "usage: troupe tune [OPTION...] FILE -- PROGRAM [ARGUMENT...]\n"
+        "       troupe tune [OPTION...] --model REF FILE\n\n"
         "Searches for the arguments with which a program does best. FILE (- is standard\n"
         "input) says what is searched and how, as JSON:\n\n"
         "  {\"space\": {\"lr\": {\"log_uniform\": [1e-4, 1]}, \"width\": {\"integer\": [8, 64]}},\n"
@@ -31,6 +33,8 @@ static bool say_usage(FILE *out)
         "In arguments {lr} is a trial's value. The program prints its metrics as lines of\n"
         "JSON, as {\"loss\": 0.5}. Ctrl-C stops the sweep in order, a second one ends it at\n"
         "once. troupe-tune(1) has the rest.\n\n"
+        "      --model REF     tunes this version of a repository of models by the program\n"
+        "                      that was kept with it; without a space, over its own\n"
         "  -n, --trials N      how many configurations are tried\n"
         "  -j, --concurrent N  how many of them at a time (default: as many as fit)\n"
         "      --name NAME     of the sweep's folder (default: of the program)\n"
@@ -64,75 +68,86 @@ static bool read_cpus(const char *given, double *cpus)
     return false;
 }
 
+enum { NAME = 256, STORAGE, SEED, CPUS, SERVER, RESUME, JSON, MODEL };
+
+static bool take_text(settings *is, int option, const char *given)
+{
+    switch (option) {
+    case NAME:
+        is->how.name = given;
+        return true;
+    case STORAGE:
+        is->train.storage = given;
+        return true;
+    case MODEL:
+        is->model = given;
+        return true;
+    default:
+        return read_cpus(given, &is->train.cpus_per_rank);
+    }
+}
+
+// False: the command line is wrong, and it has been said.
+static bool take(settings *is, int option, const char *given)
+{
+    long number = 0;
+    bool counts = option == 'n' || option == 'j' || option == SEED;
+    if (counts && !tool_read_number("tune", given, 1, &number))
+        return false;
+    switch (option) {
+    case 'n':
+        is->how.trials = (int)number;
+        return true;
+    case 'j':
+        is->how.concurrent = (int)number;
+        return true;
+    case SEED:
+        is->how.seed = (uint64_t)number;
+        return true;
+    case SERVER:
+        is->how.server = TROUPE_SERVER_AUTO;
+        return true;
+    case RESUME:
+        is->how.open = TROUPE_OPEN_RESUME;
+        return true;
+    case 'q':
+        is->quiet = true;
+        return true;
+    case 'v':
+        is->verbose = true;
+        return true;
+    case JSON:
+        is->json = true;
+        return true;
+    default:
+        return take_text(is, option, given);
+    }
+}
+
 // False: it ends with *status.
 static bool read_settings(int argc, char **argv, settings *is, int *status)
 {
-    enum { NAME = 256, STORAGE, SEED, CPUS, SERVER, RESUME, JSON };
-    static const struct option options[] = {{"trials", required_argument, NULL, 'n'},
-                                            {"concurrent", required_argument, NULL, 'j'},
-                                            {"name", required_argument, NULL, NAME},
-                                            {"storage", required_argument, NULL, STORAGE},
-                                            {"seed", required_argument, NULL, SEED},
-                                            {"cpus", required_argument, NULL, CPUS},
-                                            {"server", no_argument, NULL, SERVER},
-                                            {"resume", no_argument, NULL, RESUME},
-                                            {"quiet", no_argument, NULL, 'q'},
-                                            {"verbose", no_argument, NULL, 'v'},
-                                            {"json", no_argument, NULL, JSON},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {0}};
-    long number = 0;
+    static const struct option options[] = {
+        {"trials", required_argument, NULL, 'n'}, {"concurrent", required_argument, NULL, 'j'},
+        {"name", required_argument, NULL, NAME},  {"storage", required_argument, NULL, STORAGE},
+        {"seed", required_argument, NULL, SEED},  {"cpus", required_argument, NULL, CPUS},
+        {"server", no_argument, NULL, SERVER},    {"resume", no_argument, NULL, RESUME},
+        {"quiet", no_argument, NULL, 'q'},        {"verbose", no_argument, NULL, 'v'},
+        {"json", no_argument, NULL, JSON},        {"model", required_argument, NULL, MODEL},
+        {"help", no_argument, NULL, 'h'},         {0}};
     *status = TOOL_MISUSED;
     for (int option; (option = getopt_long(argc, argv, "+n:j:qvh", options, NULL)) != -1;) {
-        bool counts = option == 'n' || option == 'j' || option == SEED;
-        if (counts && !tool_read_number("tune", optarg, 1, &number))
-            return false;
-        switch (option) {
-        case 'n':
-            is->how.trials = (int)number;
-            break;
-        case 'j':
-            is->how.concurrent = (int)number;
-            break;
-        case SEED:
-            is->how.seed = (uint64_t)number;
-            break;
-        case NAME:
-            is->how.name = optarg;
-            break;
-        case STORAGE:
-            is->train.storage = optarg;
-            break;
-        case CPUS:
-            if (!read_cpus(optarg, &is->train.cpus_per_rank))
-                return false;
-            break;
-        case SERVER:
-            is->how.server = TROUPE_SERVER_AUTO;
-            break;
-        case RESUME:
-            is->how.open = TROUPE_OPEN_RESUME;
-            break;
-        case 'q':
-            is->quiet = true;
-            break;
-        case 'v':
-            is->verbose = true;
-            break;
-        case JSON:
-            is->json = true;
-            break;
-        case 'h':
-            *status = TOOL_DONE;
-            return say_usage(stdout);
-        default:
-            return say_usage(stderr);
+        if (option == 'h' || option == '?') {
+            *status = option == 'h' ? TOOL_DONE : TOOL_MISUSED;
+            return say_usage(option == 'h' ? stdout : stderr);
         }
+        if (!take(is, option, optarg))
+            return false;
     }
     is->file = optind < argc ? argv[optind++] : NULL;
     if (optind < argc && strcmp(argv[optind], "--") == 0)
         optind++;
-    if (is->file != NULL && optind < argc)
+    if (is->file != NULL && (optind < argc) == (is->model == NULL))
         return true;
     return say_usage(stderr);
 }
@@ -211,7 +226,9 @@ int tool_tune_run(int argc, char **argv)
     is.how.train = &is.train;
     is.how.progress = is.quiet || is.json ? NULL : stdout;
     troupe_sweep *sweep;
-    troupe_status status = troupe_tune_program_with(json, (const char *const *)(argv + optind),
+    troupe_status status =
+        is.model != NULL ? troupe_tune_model_with(json, is.model, &sweep, &is.how)
+                         : troupe_tune_program_with(json, (const char *const *)(argv + optind),
                                                     (size_t)(argc - optind), &sweep, &is.how);
     free(json);
     if (status == TROUPE_OK) {

@@ -41,6 +41,19 @@ troupe_tune_program_with(const char *json, const char *const *arguments, size_t 
         (json), (arguments), (count), (sweep),                                                     \
         &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
 
+// The same over a version of the repository of models, without any code of the model: each trial is
+// a troupe_submit_stored of the version. `json` as above; a space names members of the version's
+// config, as {"rate": {"log_uniform": [1e-4, 1]}, "fitting.epochs": 5}, and may be left out: then
+// it is the one that the model brought along, as of troupe_tune_stored. Errors also as those of
+// that.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_tune_model_with(
+    const char *json, const char *ref, troupe_sweep **sweep, const troupe_tune_options *how);
+#define troupe_tune_model(...) TROUPE_TUNE_MODEL_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_TUNE_MODEL_(json, ref, sweep, ...)                                                  \
+    troupe_tune_model_with(                                                                        \
+        (json), (ref), (sweep),                                                                    \
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options), __VA_ARGS__})
+
 TROUPE_END_C
 
 #endif

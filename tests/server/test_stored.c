@@ -481,6 +481,32 @@ static void test_a_ref_is_tuned_over_its_own_space(void **state)
          TROUPE_NOT_FOUND, "spaceless@1 was pushed without a space (TROUPE_SPACE)");
 }
 
+// From the shell, over its own space and over one that a file says.
+static void test_a_ref_is_tuned_from_the_shell(void **state)
+{
+    (void)state;
+    expect_tool(0,
+                "tune -n 3 --name shell --storage runs --model slope - <<'END'\n"
+                "{\"metric\": \"loss\", \"goal\": \"min\"}\nEND",
+                "with {");
+    assert_non_null(strstr(output, "\"epochs\": 2"));
+    expect_tool(0, "tune train-best runs/shell", "Run name | status");
+    expect_tool(0, "models list && ls runs/shell/best/run.json", "run.json");
+    expect_tool(0,
+                "tune -n 2 --json --name said --storage runs --model slope@1 - <<'END'\n"
+                "{\"metric\": \"loss\", \"goal\": \"min\", \"space\": {\"rate\": {\"uniform\": [0, "
+                "0.05]}, \"fitting.epochs\": 1}}\nEND",
+                "\"fitting\": {\"epochs\": 1}}");
+    expect_tool(1, "tune --model none@1 - <<'END'\n{\"metric\": \"loss\", \"goal\": \"min\"}\nEND",
+                "none");
+    expect_tool(1,
+                "tune --storage runs --model slope - <<'END'\n"
+                "{\"metric\": \"loss\", \"goal\": \"min\", \"space\": {\"w[2]\": 1}}\nEND",
+                "an item of an array");
+    expect_tool(1, "tune --model slope - <<'END'\n{\"goal\": \"min\"}\nEND", "no \"metric\"");
+    expect_tool(2, "tune --model slope - -- true", "usage: ");
+}
+
 // Beside its caller, with a row that hangs on another.
 static void test_a_sweep_over_a_ref_is_started(void **state)
 {
@@ -674,6 +700,7 @@ int main(void)
         cmocka_unit_test(test_a_ref_is_served_by_its_program),
         cmocka_unit_test(test_a_ref_is_tuned),
         cmocka_unit_test(test_a_ref_is_tuned_over_its_own_space),
+        cmocka_unit_test(test_a_ref_is_tuned_from_the_shell),
         cmocka_unit_test(test_a_sweep_over_a_ref_is_started),
         cmocka_unit_test_setup(test_a_ref_is_trained_by_a_server, start_server),
         cmocka_unit_test(test_a_ref_is_submitted_over_http),

@@ -753,6 +753,9 @@ static void test_sweeps(void **state)
     REFUSED(troupe_tune_program_with, ("{}", NULL, 1, &sweep, NULL), "arguments");
     REFUSED(troupe_tune_program_with, ("{}", words, 1, NULL, NULL), "sweep");
     SILENT(troupe_tune_program_with, ("{}", words, 1, &sweep, NULL)); // It has no metric.
+    REFUSED(troupe_tune_model_with, (NULL, "k", &sweep, NULL), "json");
+    REFUSED(troupe_tune_model_with, ("{}", NULL, &sweep, NULL), "ref");
+    REFUSED(troupe_tune_model_with, ("{}", "k", NULL, NULL), "sweep");
     REFUSED(troupe_sweep_wait, (NULL, 0), "sweep");
     REFUSED(troupe_sweep_add, (NULL, 1), "sweep");
     HARMLESS(troupe_sweep_stop, (NULL));

@@ -146,10 +146,14 @@ static troupe_status read_resources(trp_json whole, trp_arena *arena, trp_sweep_
     return TROUPE_OK;
 }
 
-static troupe_status read_space(trp_json whole, trp_arena *arena, trp_sweep_file *file)
+static troupe_status read_space(trp_json whole, bool own_space, trp_arena *arena,
+                                trp_sweep_file *file)
 {
     trp_json value;
-    if (!trp_json_member(whole, "space", &value))
+    bool has = trp_json_member(whole, "space", &value);
+    if (!has && own_space)
+        return TROUPE_OK;
+    if (!has)
         return troupe_fail(TROUPE_INVALID, "the sweep has no \"space\": expected an object, as in "
                                            "{\"lr\": {\"log_uniform\": [1e-4, 1]}}");
     char *text = trp_arena_alloc(arena, value.size + 1);
@@ -161,7 +165,8 @@ static troupe_status read_space(trp_json whole, trp_arena *arena, trp_sweep_file
     return troupe_space_parse(text, &file->space);
 }
 
-static troupe_status read_whole(trp_json whole, trp_arena *arena, trp_sweep_file *file)
+static troupe_status read_whole(trp_json whole, bool own_space, trp_arena *arena,
+                                trp_sweep_file *file)
 {
     static const char *const others[] = {"space",     "objectives", "searcher",
                                          "scheduler", "resources",  NULL};
@@ -183,7 +188,7 @@ static troupe_status read_whole(trp_json whole, trp_arena *arena, trp_sweep_file
     TROUPE_TRY(read_target(whole, &members, arena, file));
     TROUPE_TRY(read_resources(whole, arena, file));
     TROUPE_TRY(check_numbers(file));
-    TROUPE_TRY(read_space(whole, arena, file));
+    TROUPE_TRY(read_space(whole, own_space, arena, file));
     if (trp_json_member(whole, "searcher", &value))
         TROUPE_TRY(trp_make_searcher(value, arena, &file->searcher));
     if (trp_json_member(whole, "scheduler", &value))
@@ -191,13 +196,13 @@ static troupe_status read_whole(trp_json whole, trp_arena *arena, trp_sweep_file
     return TROUPE_OK;
 }
 
-troupe_status trp_sweep_file_read(const char *text, size_t size, trp_arena *arena,
+troupe_status trp_sweep_file_read(const char *text, size_t size, bool own_space, trp_arena *arena,
                                   trp_sweep_file *file)
 {
     trp_json whole;
     *file = (trp_sweep_file){0};
     TROUPE_TRY(trp_json_parse(text, size, &whole));
-    troupe_status status = read_whole(whole, arena, file);
+    troupe_status status = read_whole(whole, own_space, arena, file);
     if (status != TROUPE_OK) {
         troupe_error failure = *troupe_last_error();
         trp_sweep_file_close(file);

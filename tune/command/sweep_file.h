@@ -34,9 +34,10 @@ typedef struct trp_sweep_file {
     bool server;       // Its trials are a train server's.
 } trp_sweep_file;
 
-// Reads it; texts are in the arena. TROUPE_MALFORMED: it is not JSON, and where; TROUPE_INVALID and
-// TROUPE_WRONG_TYPE name the member that is wrong and say what was expected.
-troupe_status trp_sweep_file_read(const char *text, size_t size, trp_arena *arena,
+// Reads it; texts are in the arena. `own_space`: it may have no space. TROUPE_MALFORMED: it is not
+// JSON, and where; TROUPE_INVALID and TROUPE_WRONG_TYPE name the member that is wrong and say what
+// was expected.
+troupe_status trp_sweep_file_read(const char *text, size_t size, bool own_space, trp_arena *arena,
                                   trp_sweep_file *file);
 void trp_sweep_file_close(trp_sweep_file *file); // Frees what was not taken out of it.
 

@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
-#include <runtime/base/options_take.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/json.h>
 #include <stdio.h>
@@ -13,7 +12,7 @@
 #include <sys/stat.h>
 #include <troupe/process.h>
 #include <troupe/tune_program.h>
-#include <tune/command/sweep_file.h>
+#include <tune/command/asked.h>
 #include <tune/command/template.h>
 #include <tune/sweep/sweep.h>
 #include <unistd.h>
@@ -29,11 +28,8 @@ typedef struct program {
     char name[NAME_MAX_BYTES];
     const char **arguments;
     size_t count;
-    trp_sweep_file file;
+    trp_sweep_asked asked;
     trp_buffer noted;
-    troupe_tune_options how;
-    troupe_train_options train;
-    troupe_objective objectives[TRP_FILE_OBJECTIVES_MAX];
 } program;
 
 static troupe_status no_memory(void)
@@ -161,7 +157,7 @@ static troupe_status check_arguments(const program *it)
 {
     trp_json example;
     trp_buffer text = {0}, filled = {0};
-    troupe_status status = make_example(it->file.space_text, &text);
+    troupe_status status = make_example(it->asked.file.space_text, &text);
     if (status == TROUPE_OK)
         status = trp_json_parse((const char *)text.data, text.size, &example);
     for (size_t i = 0; status == TROUPE_OK && i < it->count; i++) {
@@ -178,7 +174,7 @@ static troupe_status check_arguments(const program *it)
 static void release(const troupe_trainer *trainer)
 {
     program *it = (program *)(uintptr_t)trainer;
-    trp_sweep_file_close(&it->file);
+    trp_sweep_file_close(&it->asked.file);
     trp_buffer_free(&it->noted);
     trp_arena_clear(&it->arena);
     trp_free(it);
@@ -233,82 +229,25 @@ static troupe_status keep_arguments(program *it, const char *const *arguments, s
     return it->noted.failed ? no_memory() : TROUPE_OK;
 }
 
-// What the caller has not said, the file says.
-static troupe_status fill_options(program *it)
-{
-    troupe_tune_options *how = &it->how;
-    const trp_sweep_file *file = &it->file;
-    if (how->metric != NULL || how->goal != TROUPE_GOAL_NONE || how->objectives != NULL)
-        return troupe_fail(TROUPE_INVALID,
-                           "a metric and a goal are given beside those of the file: expected them "
-                           "there alone");
-    how->size = sizeof *how;
-    if (file->objective_count > 1) {
-        for (size_t i = 0; i < file->objective_count; i++)
-            it->objectives[i] =
-                (troupe_objective){.metric = file->metrics[i], .goal = file->goals[i]};
-        how->objectives = it->objectives;
-        how->objective_count = file->objective_count;
-    } else {
-        how->metric = file->metric;
-        how->goal = file->goal;
-    }
-    how->trials = how->trials != 0 ? how->trials : file->trials;
-    how->concurrent = how->concurrent != 0 ? how->concurrent : file->concurrent;
-    how->retries = how->retries != 0 ? how->retries : file->retries;
-    how->seed = how->seed != 0 ? how->seed : file->seed;
-    how->time_budget_s = how->time_budget_s != 0 ? how->time_budget_s : file->time_budget_s;
-    how->trial_timeout_s = how->trial_timeout_s != 0 ? how->trial_timeout_s : file->trial_timeout_s;
-    how->name = how->name != NULL ? how->name : file->name;
-    if (file->server && how->server == TROUPE_SERVER_DEFAULT)
-        how->server = TROUPE_SERVER_AUTO;
-    troupe_train_options *train = &it->train;
-    TROUPE_TRY(TRP_OPTIONS_TAKE("the trials of a sweep", *train, how->train));
-    train->size = sizeof *train;
-    train->storage = train->storage != NULL ? train->storage : file->storage;
-    train->cpus_per_rank = train->cpus_per_rank != 0 ? train->cpus_per_rank : file->cpus;
-    train->gpus_per_rank = train->gpus_per_rank != 0 ? train->gpus_per_rank : file->gpus;
-    how->train = train;
-    return TROUPE_OK;
-}
-
 static troupe_status prepare(program *it, const char *json, const char *const *arguments,
-                             size_t count)
+                             size_t count, const troupe_tune_options *how)
 {
-    size_t size = strlen(json) + 1; // Texts of the file may point into it.
-    char *copy = trp_arena_alloc(&it->arena, size);
-    if (copy == NULL)
-        return no_memory();
-    memcpy(copy, json, size);
     TROUPE_TRY(keep_arguments(it, arguments, count));
-    TROUPE_TRY(trp_sweep_file_read(copy, size - 1, &it->arena, &it->file));
+    TROUPE_TRY(
+        trp_sweep_asked_read("troupe_tune_program", json, false, how, &it->arena, &it->asked));
     TROUPE_TRY(check_arguments(it));
     make_name(it);
     it->trainer = (troupe_trainer){
         .abi = TROUPE_ABI, .name = it->name, .config = &troupe_type_trp_text_config};
-    return fill_options(it);
-}
-
-// A searcher or scheduler of the caller's stands for the file's.
-static void choose_searchers(program *it, const troupe_tune_options *how)
-{
-    troupe_tune_options given;
-    if (TRP_OPTIONS_TAKE("troupe_tune_program", given, how) != TROUPE_OK)
-        return;
-    it->how.searcher = given.searcher != NULL ? given.searcher : it->file.searcher;
-    it->how.scheduler = given.scheduler != NULL ? given.scheduler : it->file.scheduler;
-    if (given.searcher == NULL)
-        it->file.searcher = NULL;
-    if (given.scheduler == NULL)
-        it->file.scheduler = NULL;
+    return TROUPE_OK;
 }
 
 static troupe_status begin(program *it, troupe_sweep **sweep)
 {
-    troupe_space *space = it->file.space;
-    it->file.space = NULL;
+    troupe_space *space = it->asked.file.space;
+    it->asked.file.space = NULL;
     TROUPE_TRY(trp_sweep_begin_json(&it->port, &it->trainer, space, (const char *)it->noted.data,
-                                    sweep, &it->how));
+                                    sweep, &it->asked.how));
     (*sweep)->settings = settings_of;
     (*sweep)->release = release;
     return TROUPE_OK;
@@ -326,10 +265,8 @@ troupe_status troupe_tune_program_with(const char *json, const char *const *argu
         *it = (program){.port = trp_sweep_train};
         it->port.submit = submit;
         it->port.program = NULL;
-        status = TRP_OPTIONS_TAKE("troupe_tune_program", it->how, how);
+        status = prepare(it, json, arguments, count, how);
     }
-    if (status == TROUPE_OK)
-        status = prepare(it, json, arguments, count);
     if (status != TROUPE_OK) {
         troupe_error failure = *troupe_last_error();
         trp_sweep_consume(how);
@@ -338,7 +275,7 @@ troupe_status troupe_tune_program_with(const char *json, const char *const *argu
         trp_error_set(&failure);
         return status;
     }
-    choose_searchers(it, how);
+    trp_sweep_asked_choose(&it->asked);
     status = begin(it, sweep);
     if (status != TROUPE_OK) {
         troupe_error failure = *troupe_last_error();

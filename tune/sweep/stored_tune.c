@@ -22,7 +22,7 @@ enum { ROWS_MAX = 256 };
 // A version as a trainer of what the space draws.
 typedef struct stored {
     troupe_trainer trainer; // First.
-    trp_arena arena;
+    trp_arena arena, texts; // Its own; of who began it.
     char ref[TRP_NAME_SIZE + 32];
     const char *json; // Of all trials; NULL: nothing.
     troupe_stored_options how;
@@ -106,6 +106,7 @@ static void release(const troupe_trainer *trainer)
     stored *it = (stored *)(uintptr_t)trainer;
     troupe_space_free(&it->space);
     trp_arena_clear(&it->arena);
+    trp_arena_clear(&it->texts);
     trp_free(it);
 }
 
@@ -171,14 +172,19 @@ static troupe_status make(const char *ref, const char *json, troupe_space *space
 }
 
 troupe_status trp_stored_tune_begin(const char *ref, const char *settings, troupe_space *space,
-                                    troupe_sweep **sweep, const troupe_tune_options *how)
+                                    troupe_sweep **sweep, const troupe_tune_options *how,
+                                    trp_arena *texts)
 {
     stored *it;
     troupe_status status = make(ref, settings, space, how, &it);
     if (status != TROUPE_OK) {
         trp_sweep_consume(how);
+        if (texts)
+            trp_arena_clear(texts);
         return status;
     }
+    if (texts)
+        it->texts = *texts;
     troupe_space *own = it->space;
     it->space = NULL;
     status = trp_sweep_begin_json(&it->port, &it->trainer, own, NULL, sweep, how);
@@ -224,7 +230,7 @@ static troupe_status begin(const char *ref, const char *json, const troupe_param
     if (status == TROUPE_OK)
         status = parse_rows(space, count, &parsed);
     if (status == TROUPE_OK)
-        return trp_stored_tune_begin(ref, json, parsed, sweep, how);
+        return trp_stored_tune_begin(ref, json, parsed, sweep, how, NULL);
     trp_sweep_consume(how);
     return status;
 }

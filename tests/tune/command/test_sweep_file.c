@@ -10,7 +10,7 @@ static troupe_status read_file(const char *members, trp_arena *arena, trp_sweep_
 {
     char text[2048];
     snprintf(text, sizeof text, "{%s%s%s}", space, members[0] != '\0' ? ", " : "", members);
-    return trp_sweep_file_read(text, strlen(text), arena, file);
+    return trp_sweep_file_read(text, strlen(text), false, arena, file);
 }
 
 static void test_a_whole_file(void **state)
@@ -140,11 +140,11 @@ static void test_mistakes_are_named(void **state)
     trp_sweep_file file;
     static const char broken[] = "{\"metric\": ", other[] = "[1]",
                       no_space[] = "{\"metric\": \"a\", \"goal\": \"min\"}";
-    assert_int_equal(trp_sweep_file_read(broken, sizeof broken - 1, &arena, &file),
+    assert_int_equal(trp_sweep_file_read(broken, sizeof broken - 1, false, &arena, &file),
                      TROUPE_MALFORMED);
-    assert_int_equal(trp_sweep_file_read(other, sizeof other - 1, &arena, &file),
+    assert_int_equal(trp_sweep_file_read(other, sizeof other - 1, false, &arena, &file),
                      TROUPE_WRONG_TYPE);
-    assert_int_equal(trp_sweep_file_read(no_space, sizeof no_space - 1, &arena, &file),
+    assert_int_equal(trp_sweep_file_read(no_space, sizeof no_space - 1, false, &arena, &file),
                      TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, "the sweep has no \"space\""));
     trp_arena_clear(&arena);
