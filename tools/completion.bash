@@ -21,6 +21,7 @@ _troupe_grammar() {
     }
     function usage(line,    count, word, i, at, verb, names, verbs) {
         options(line, 0)
+        gsub(/ --[a-z][a-z-]* [A-Z][A-Z:=]*/, "", line) # What an option takes has no place.
         gsub(/\[(OPTION|ARGUMENT)\.\.\.\]|\[-[^]]*\]|^usage:/, "", line)
         gsub(/[][]/, " ", line)
         count = split(line, word, " ")
