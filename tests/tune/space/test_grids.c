@@ -26,6 +26,7 @@ static void test_the_last_row_varies_fastest(void **state)
     for (uint64_t i = 0; i < 6; i++) {
         double x[] = {9, 1, 9, 0.5};
         trp_space_combination(space, i, x);
+        assert_int_equal(trp_space_combination_of(space, x), i);
         assert_true((uint64_t)x[0] == i / 3 && x[1] == 1 && (uint64_t)x[2] == i % 3 && x[3] == 0.5);
     }
     troupe_space_free(&space);
@@ -117,6 +118,7 @@ static void test_each_combination_is_there_once(void **state)
         for (size_t i = 0; i < count; i++) {
             double x[DIMS_MAX];
             trp_space_combination(space, i, x);
+            assert_int_equal(trp_space_combination_of(space, x), i);
             size_t at = find(points, count, x, space->dim_count);
             if (at == count || seen[at])
                 fail_msg("seed %d: combination %d is %s", (int)seed, (int)i,
