@@ -23,11 +23,17 @@ static bool widens_range(const troupe_dim *was, const troupe_dim *is)
     return !(was->step > 1) || fmod(was->low - is->low, was->step) == 0;
 }
 
+// Both are canonical.
+static bool is_same(trp_json one, trp_json other)
+{
+    return one.size == other.size && memcmp(one.at, other.at, one.size) == 0;
+}
+
 static bool widens_choice(const trp_space_row *was, const trp_space_row *is)
 {
     bool wider = was->draw == is->draw && is->count >= was->count;
     for (size_t i = 0; wider && i < was->count; i++)
-        wider = trp_json_is_same(was->texts[i], is->texts[i]);
+        wider = is_same(was->texts[i], is->texts[i]);
     return wider;
 }
 
@@ -56,7 +62,7 @@ static troupe_status take_row(const troupe_space *earlier, const trp_space_row *
 {
     bool wider;
     if (was->dim < 0 && is->dim < 0) {
-        wider = trp_json_is_same(was->texts[0], is->texts[0]);
+        wider = is_same(was->texts[0], is->texts[0]);
     } else if (was->dim < 0) {
         troupe_status status =
             trp_space_coordinate(space, is, was->texts[0], &made->known[is->dim]);
@@ -83,9 +89,45 @@ static bool find_before(const char *name, const trp_json *before, size_t count, 
     return false;
 }
 
+// One that is new and always has one value: it had that before, or is another config's.
+static troupe_status take_fixed(const trp_space_row *is, bool known, trp_json value)
+{
+    trp_buffer canonical = {0};
+    bool same = false;
+    if (known) {
+        TROUPE_TRY(trp_json_canonical(value, &canonical));
+        same = !canonical.failed &&
+               is_same(is->texts[0], (trp_json){(const char *)canonical.data, canonical.size});
+    }
+    bool failed = canonical.failed;
+    trp_buffer_free(&canonical);
+    if (failed)
+        return trp_space_no_memory();
+    if (same)
+        return TROUPE_OK;
+    return troupe_fail(TROUPE_EXISTS,
+                       "the space was another: %s is new and has one value, %.*s: expected that "
+                       "trials before had it, or a row that draws",
+                       is->name, is->texts[0].size < 100 ? (int)is->texts[0].size : 100,
+                       is->texts[0].at);
+}
+
+// Whether a row hangs on choices alone that the earlier space did not have.
+static bool is_beyond(const troupe_space *earlier, const troupe_space *space,
+                      const trp_space_row *is)
+{
+    const trp_space_row *on = is->parent >= 0 ? space->drawn[is->parent] : NULL;
+    const trp_space_row *was = on != NULL ? trp_space_row_named(earlier, on->name) : NULL;
+    if (was == NULL || was->dim < 0)
+        return false;
+    uint32_t before = was->count < 32 ? (1u << was->count) - 1 : UINT32_MAX;
+    return (is->when & before) == 0;
+}
+
 // A row that varies may be without a value where it counts at no earlier point.
-static troupe_status take_new(const troupe_space *space, const trp_space_row *is,
-                              const trp_json *before, size_t count, trp_extension *made)
+static troupe_status take_new(const troupe_space *earlier, const troupe_space *space,
+                              const trp_space_row *is, const trp_json *before, size_t count,
+                              trp_extension *made)
 {
     trp_json value;
     bool known = find_before(is->name, before, count, &value);
@@ -102,13 +144,7 @@ static troupe_status take_new(const troupe_space *space, const trp_space_row *is
         *coordinate = status == TROUPE_OK ? *coordinate : (double)NAN;
         trp_error_forget();
     }
-    if (is->dim >= 0 || is->parent >= 0 || (known && trp_json_is_same(value, is->texts[0])))
-        return TROUPE_OK;
-    return troupe_fail(TROUPE_EXISTS,
-                       "the space was another: %s is new and has one value, %.*s: expected that "
-                       "trials before had it, or a row that draws",
-                       is->name, is->texts[0].size < 100 ? (int)is->texts[0].size : 100,
-                       is->texts[0].at);
+    return is->dim >= 0 || is_beyond(earlier, space, is) ? TROUPE_OK : take_fixed(is, known, value);
 }
 
 // ---- all rows
@@ -121,7 +157,7 @@ static troupe_status take_rows(const troupe_space *earlier, const troupe_space *
         const trp_space_row *is = &space->rows[i];
         const trp_space_row *was = trp_space_row_named(earlier, is->name);
         if (was == NULL) {
-            TROUPE_TRY(take_new(space, is, before, before_count, made));
+            TROUPE_TRY(take_new(earlier, space, is, before, before_count, made));
             continue;
         }
         if (was != &earlier->rows[next])

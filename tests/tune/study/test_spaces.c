@@ -2,6 +2,7 @@
 #include "study_tests.h"
 
 #include <limits.h>
+#include <runtime/base/memory.h>
 #include <troupe/schedule.h>
 
 #define ROWS(...) ((const troupe_param[]){__VA_ARGS__})
@@ -260,6 +261,13 @@ static void test_a_row_of_a_new_choice(void **state)
     assert_in_range(counts, 3, 30);
     troupe_study_free(&study);
     troupe_space_free(&second);
+    second = SPACE(NULL, X(0, 1), KIND("plain", "tall", "wide"), Y(5, 8),
+                   TROUPE_ONLY_WHEN_TEXT(study_config, y, kind, "wide"),
+                   TROUPE_FIXED(study_config, width, 32),
+                   TROUPE_ONLY_WHEN_TEXT(study_config, width, kind, "tall"));
+    refused(open_in(second, troupe_search_random(), 40, &study), TROUPE_EXISTS,
+            "width is new and has one value, 32");
+    troupe_space_free(&second);
     troupe_space *third = SPACE(NULL, X(0, 1), KIND("plain", "tall", "wide"), Y(5, 8));
     refused(open_in(third, troupe_search_random(), 40, &study), TROUPE_EXISTS,
             "y is new, and was 0 before, which it cannot draw");
@@ -445,6 +453,44 @@ static void test_what_hangs_on_the_space(void **state)
     troupe_space_free(&second);
 }
 
+// Nothing is put down before all is there that it needs.
+static void test_no_memory(void **state)
+{
+    (void)state;
+    const study_config base = {.y = 4, .kind = "plain"};
+    troupe_study *study = NULL;
+    troupe_space *first = parsed("{\"a\": {\"grid\": [1, 2]}, \"x\": {\"uniform\": [0, 1]}}");
+    troupe_space *second = parsed("{\"a\": {\"grid\": [1, 2, 3]}, \"x\": {\"uniform\": [0, 2]}, "
+                                  "\"y\": {\"uniform\": [0, 1], \"before\": 0.5}}");
+    troupe_space *typed[] = {SPACE(&base, X(0, 1), KIND("plain")),
+                             SPACE(&base, X(0, 1), Y(0, 8), KIND("plain", "tall"))};
+    for (int kind = 0; kind < 2; kind++) {
+        begin();
+        live(kind == 0 ? first : typed[0], troupe_search_random(), 3);
+        char *before = support_read_file(path);
+        troupe_status status;
+        int failures = 0;
+        do {
+            troupe_searcher *searcher = troupe_search_random();
+            trp_memory_fail_after(failures);
+            status = open_in(kind == 0 ? second : typed[1], searcher, 3, &study);
+            trp_memory_fail_after(-1);
+            char *after = support_read_file(path);
+            if (status != TROUPE_OK) {
+                refused(status, TROUPE_NO_MEMORY, "");
+                assert_string_equal(after, before);
+            }
+            free(after);
+        } while (status != TROUPE_OK && ++failures < 1000);
+        assert_in_range(failures, 20, 999);
+        run(study, INT_MAX);
+        troupe_study_free(&study);
+        free(before);
+    }
+    troupe_space_free(&first), troupe_space_free(&second);
+    troupe_space_free(&typed[0]), troupe_space_free(&typed[1]);
+}
+
 // Points to try first are the record's, with what new rows were.
 static void test_points_to_try_first(void **state)
 {
@@ -485,6 +531,7 @@ int main(void)
         cmocka_unit_test(test_json_says_what_was),
         cmocka_unit_test(test_what_is_no_extension),
         cmocka_unit_test(test_what_hangs_on_the_space),
+        cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_points_to_try_first),
     };
     return cmocka_run_group_tests(tests, open_study_tests, close_study_tests);
