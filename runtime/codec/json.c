@@ -2,8 +2,8 @@
 #include <runtime/codec/json.h>
 
 #include <inttypes.h>
-#include <langinfo.h>
 #include <math.h>
+#include <runtime/codec/decimal.h>
 #include <runtime/codec/msgpack.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,17 +47,6 @@ void trp_json_text(trp_buffer *out, const char *text)
         write_text(out, text, strlen(text));
 }
 
-// The program's locale may write and read another decimal point.
-static void use_point(char *text)
-{
-    const char *radix = nl_langinfo(RADIXCHAR);
-    char *found = radix[0] != '.' && radix[0] != '\0' ? strstr(text, radix) : NULL;
-    if (found == NULL)
-        return;
-    *found = '.';
-    memmove(found + 1, found + strlen(radix), strlen(found + strlen(radix)) + 1);
-}
-
 // Many numbers are whole (counts, steps, times): these are the same text as an integer, which takes
 // a tenth of the time. False: it is none, is negative, or %g would write it with an exponent.
 static bool write_whole(trp_buffer *out, double value, bool single)
@@ -74,29 +63,19 @@ static bool write_whole(trp_buffer *out, double value, bool single)
     return true;
 }
 
-// %.15g writes as few digits as there are up to 15 (a float: 6); only those that take more are
-// tried again.
 static void write_real(trp_buffer *out, double value, bool single)
 {
-    char text[40];
+    char text[TRP_DECIMAL_MAX];
     if (write_whole(out, value, single))
         return;
-    if (!isfinite(value)) {
+    if (!isfinite(value))
         write_text(out, text,
                    (size_t)snprintf(text, sizeof text, "%s",
                                     isnan(value) ? "NaN"
                                     : value > 0  ? "Infinity"
                                                  : "-Infinity"));
-        return;
-    }
-    for (int digits = single ? 6 : 15; digits <= (single ? 9 : 17); digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, value);
-        double back = strtod(text, NULL);
-        if (single ? (float)back == (float)value : back == value)
-            break;
-    }
-    use_point(text);
-    trp_buffer_append(out, text, strlen(text));
+    else
+        trp_buffer_append(out, text, trp_decimal_write(value, single, text));
 }
 
 void trp_json_number(trp_buffer *out, double value)

@@ -4,6 +4,7 @@
 #include <langinfo.h>
 #include <math.h>
 #include <runtime/base/memory.h>
+#include <runtime/codec/decimal.h>
 #include <runtime/codec/type_cursor.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -73,6 +74,8 @@ bool trp_json_real(trp_json text, double *value)
     if (text.size == 0 || text.size > TRP_JSON_NUMBER_MAX ||
         (text.at[0] != '-' && !trp_json_is_digit(text.at[0])))
         return false;
+    if (trp_decimal_read(text.at, text.size, value))
+        return true;
     char copy[TRP_JSON_NUMBER_MAX + 16];
     memcpy(copy, text.at, text.size);
     copy[text.size] = '\0';
