@@ -57,11 +57,18 @@ void trp_buffer_append(trp_buffer *buffer, const void *data, size_t size)
 void trp_buffer_printf(trp_buffer *buffer, const char *format, ...)
 {
     va_list list;
-    va_start(list, format);
-    int size = vsnprintf(NULL, 0, format, list);
+    if (buffer->failed)
+        return;
+    size_t room = buffer->capacity - buffer->size;
+    va_start(list, format); // Most often there is room for it.
+    int size = vsnprintf(room > 0 ? (char *)buffer->data + buffer->size : NULL, room, format, list);
     va_end(list);
     if (size < 0) {
         buffer->failed = true;
+        return;
+    }
+    if ((size_t)size < room) {
+        buffer->size += (size_t)size;
         return;
     }
     // vsnprintf ends with a NUL, which needs room but is not part of the bytes.
