@@ -13,7 +13,9 @@
 enum {
     TRP_METRICS_MAX = 32,
     TRP_METRIC_NAME_MAX = 63,
-    // A rank enters a report before the one before it was taken, and sends it after.
+    // How many a rank that is alone sends before the first of them was answered.
+    TRP_REPORTS_UNANSWERED = 16,
+    // Of several, a rank enters a report before the one before it was taken, and sends it after.
     TRP_REPORTS_OPEN = TRP_REPORTS_AHEAD + 4,
 };
 

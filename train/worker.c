@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <train/alive.h>
+#include <train/answers.h>
 #include <train/config.h>
 #include <train/engine_shm.h>
 #include <train/gate.h>
@@ -37,7 +38,7 @@ typedef struct trp_loop {
     void *live;           // The config with the values of now,
     trp_arena live_arena; // and what belongs to those that came while it ran.
     int reports;          // The last one made.
-    troupe_ref answer;    // To it; id 0: it was taken.
+    trp_answers answers;  // To its reports.
     trp_saver saver;
     trp_staged staged;
     bool stopped;
@@ -87,24 +88,10 @@ static troupe_status join_group(const trp_task *task, trp_member *member)
                            task->rank, task->world, task->timeout_ms, task->live_revision);
 }
 
-// Takes the coordinator's answer to the last report. The loop computes meanwhile: to wait for it
-// at once would cost two wake-ups a report.
-static troupe_status take_answer(loop *it)
-{
-    troupe_none none;
-    if (it->answer.id == 0)
-        return TROUPE_OK;
-    troupe_status status = troupe_get(troupe_none, it->answer, &none);
-    it->answer = (troupe_ref){0};
-    if (status == TROUPE_NOT_EXECUTED || status == TROUPE_MAYBE_EXECUTED)
-        return troupe_fail(TROUPE_PEER_LOST, "troupe_report: the run's coordinator is lost");
-    return status;
-}
-
 // A loop that has ended well has, once its last report was taken.
 static troupe_status last_answer(loop *it, troupe_status ended)
 {
-    troupe_status status = take_answer(it);
+    troupe_status status = trp_answers_take(&it->answers);
     return status == TROUPE_OK ? ended : status;
 }
 
@@ -225,7 +212,7 @@ static troupe_status loop_over(loop *it, troupe_status status)
 {
     if (status == TROUPE_OK || status == TROUPE_STOPPED)
         return last_answer(it, status);
-    troupe_ref_drop(it->answer);
+    trp_answers_drop(&it->answers);
     return status;
 }
 
@@ -316,6 +303,7 @@ static troupe_status open_loop(loop *it, const trp_task *task)
     it->me = place_of(&task->place, task->attempt);
     it->task = task;
     it->reports = task->first_report - 1;
+    trp_answers_begin(&it->answers, it->reports);
     it->saver = (trp_saver){.run = task->run,
                             .epoch = task->epoch,
                             .attempt = task->attempt,
@@ -636,10 +624,17 @@ static troupe_status send_report(loop *it, const char *source, const troupe_metr
         .source = source,
         .torn = it->staged.torn,
     };
-    it->answer = call_report(it, &report);
+    trp_answers_add(&it->answers, call_report(it, &report));
     trp_staged_drop(&it->staged);
     bool decided = trp_gate_names(&it->task->gate, it->reports);
-    return decided ? take_answer(it) : TROUPE_OK;
+    return decided ? trp_answers_take(&it->answers) : TROUPE_OK;
+}
+
+// What a rank says that is alone, no other one can refuse. States and files of its own are not to
+// pile up.
+static bool may_be_ahead(const loop *it, bool pending)
+{
+    return it->task->world == 1 && !pending && it->staged.state == 0;
 }
 
 // `source` may be NULL.
@@ -658,7 +653,7 @@ static troupe_status report(troupe_rank *me, const char *source, const troupe_me
     if (turn != TRP_REPORT_PAST) {
         it->reports++;
         TROUPE_TRY(take_live(it));
-        TROUPE_TRY(take_answer(it));
+        TROUPE_TRY(trp_answers_await(&it->answers, may_be_ahead(it, pending)));
         TROUPE_TRY(send_report(it, source, metrics, count, pending));
         trp_saver_close(&it->saver);
     }

@@ -216,7 +216,8 @@ typedef struct troupe_metric {
 // Returns TROUPE_STOPPED on all ranks at the same report when the run is to end (that report still
 // counts); the loop must then return it. At most 32 metrics. It does not wait until the driver has
 // taken the report, but where a gate decides on it: what goes wrong there is returned by the next
-// report, or ends the loop. TROUPE_PEER_LOST: the group is being torn down.
+// report, of a rank that is alone by one of the next, or ends the loop. TROUPE_PEER_LOST: the group
+// is being torn down.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
 troupe_report_metrics(troupe_rank *me, const troupe_metric *metrics, size_t count);
 #define troupe_report(me, ...)                                                                     \
