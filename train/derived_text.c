@@ -357,6 +357,12 @@ static int first_pid(trp_json attempt, trp_arena *arena)
     return pid;
 }
 
+// Times have six digits behind the point, and so have their differences.
+static double to_microseconds(double seconds)
+{
+    return rint(seconds * 1e6) / 1e6;
+}
+
 static void take_value(trp_derived_state *state, trp_json value, trp_arena *arena,
                        trp_buffer out[TRP_DERIVED_FILES])
 {
@@ -375,7 +381,7 @@ static void take_value(trp_derived_state *state, trp_json value, trp_arena *aren
         report it = {.event = {.number = line.report,
                                .elapsed_s = line.elapsed_s,
                                .checkpoint = line.checkpoint},
-                     .since_s = line.elapsed_s - state->elapsed_s,
+                     .since_s = to_microseconds(line.elapsed_s - state->elapsed_s),
                      .wall_s = state->opened_s + line.elapsed_s - state->base_s,
                      .pid = state->pid};
         (void)trp_report_event_read(value, arena, &it.event); // What can be read of it.
