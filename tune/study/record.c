@@ -27,6 +27,8 @@ struct trp_tune_record {
 
     pthread_mutex_t lock; // Of all that follows.
     pthread_cond_t changed;
+    trp_buffer soon;    // Lines that were added to be written soon,
+    bool gathers;       // while that is so.
     trp_buffer waiting; // Lines, or a part of one and lines behind it, that could not be written.
     int write_errno;    // Why they wait.
     bool lost;          // There was no memory to let a line wait: nothing is written any more.
@@ -127,6 +129,7 @@ static void release(trp_tune_record *record)
         close(record->folder);
     pthread_cond_destroy(&record->changed);
     pthread_mutex_destroy(&record->lock);
+    trp_buffer_free(&record->soon);
     trp_buffer_free(&record->waiting);
     trp_free(record->path);
     trp_free(record);
@@ -285,13 +288,59 @@ static void add(trp_tune_record *record, const trp_buffer *line)
     TRP_FAULT("record written");
 }
 
+// With the lock.
+static void write_soon(trp_tune_record *record)
+{
+    trp_buffer lines = record->soon;
+    if (lines.size == 0)
+        return;
+    record->soon = (trp_buffer){0};
+    add(record, &lines);
+    trp_buffer_free(&lines);
+}
+
 void trp_tune_record_add(trp_tune_record *record, trp_buffer *line)
 {
     trp_buffer_append(line, "}\n", 2);
     pthread_mutex_lock(&record->lock);
+    write_soon(record);
     add(record, line);
     pthread_mutex_unlock(&record->lock);
     trp_buffer_free(line);
+}
+
+void trp_tune_record_add_soon(trp_tune_record *record, trp_buffer *line)
+{
+    enum { SOON_MAX = 64 * 1024 };
+    trp_buffer *soon = &record->soon;
+    trp_buffer_append(line, "}\n", 2);
+    pthread_mutex_lock(&record->lock);
+    bool waits = record->gathers && !line->failed && soon->size + line->size <= SOON_MAX &&
+                 trp_buffer_reserve(soon, line->size);
+    soon->failed = false; // No memory: it is not put off.
+    if (waits) {
+        trp_buffer_append(soon, line->data, line->size);
+    } else {
+        write_soon(record);
+        add(record, line);
+    }
+    pthread_mutex_unlock(&record->lock);
+    trp_buffer_free(line);
+}
+
+void trp_tune_record_write(trp_tune_record *record)
+{
+    pthread_mutex_lock(&record->lock);
+    write_soon(record);
+    pthread_mutex_unlock(&record->lock);
+}
+
+void trp_tune_record_gather(trp_tune_record *record, bool begins)
+{
+    pthread_mutex_lock(&record->lock);
+    record->gathers = begins;
+    write_soon(record);
+    pthread_mutex_unlock(&record->lock);
 }
 
 // ---- syncing
@@ -336,6 +385,7 @@ static troupe_status said(trp_tune_record *record)
 // Until all that was added so far lasts, or cannot. With the lock.
 static troupe_status sync_all(trp_tune_record *record)
 {
+    write_soon(record);
     uint64_t until = record->added;
     while (record->lasts < until || !record->named) {
         if (record->sync_errno != 0 || !flush(record))
@@ -388,7 +438,7 @@ troupe_status trp_tune_record_sync(trp_tune_record *record, bool wait)
 uint64_t trp_tune_record_added(trp_tune_record *record)
 {
     pthread_mutex_lock(&record->lock);
-    uint64_t added = record->added;
+    uint64_t added = record->added + record->soon.size;
     pthread_mutex_unlock(&record->lock);
     return added;
 }

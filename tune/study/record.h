@@ -29,6 +29,13 @@ void trp_tune_record_cut(trp_tune_record *record, size_t size);
 // Adds a line, which is freed; `last` of it is added: "}\n". That one could not be written is
 // warned of once; it and those behind it wait then.
 void trp_tune_record_add(trp_tune_record *record, trp_buffer *line);
+// The same of a line that nothing follows from: between trp_tune_record_gather with true and with
+// false it may wait in memory, to be written with others by one write: with the next line of the
+// other kind, a sync, or the end of that.
+void trp_tune_record_add_soon(trp_tune_record *record, trp_buffer *line);
+void trp_tune_record_gather(trp_tune_record *record, bool begins);
+// Writes what waits so.
+void trp_tune_record_write(trp_tune_record *record);
 // Has all lines so far last. With `wait` it returns when they do; else a thread of the record sees
 // to it soon. TROUPE_IO, TROUPE_NO_SPACE and TROUPE_NO_MEMORY say what did not last; what waits is
 // tried again by the next. Any thread; several share one fdatasync.

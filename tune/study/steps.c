@@ -583,7 +583,10 @@ troupe_status trp_study_decide(troupe_study *study, int number, int report, cons
     }
     if (study->record != NULL)
         trp_line_verdict(study, verdict, &line);
-    put_down(study, &line);
+    if (study->record != NULL && verdict->act == TROUPE_ACT_GO_ON) // Nothing follows from it.
+        trp_tune_record_add_soon(study->record, &line);
+    else
+        put_down(study, &line);
     return TROUPE_OK;
 }
 

@@ -294,6 +294,8 @@ static troupe_status take_report(trp_control *control, trp_trial *trial, trp_eve
         TROUPE_TRY(keep_pent(control, trial, event));
     else
         TROUPE_TRY(take_now(control, trial, &report, &act));
+    if (trial->slot->gated) // What a gate answers follows from the report's line.
+        trp_tune_record_write(control->record);
     trp_events_deal(&control->events, &trial->slot->dealt, number, act, trial->ranks);
     return TROUPE_OK;
 }
@@ -911,6 +913,25 @@ static troupe_status look_for_ends(trp_control *control, bool *over)
     return TROUPE_OK;
 }
 
+// Takes in an event, and reports that have come since, which a turn each would cost more than the
+// reports do. Whatever else has come, or follows, is seen to in the next turn.
+static troupe_status take_events(trp_control *control, trp_event *event)
+{
+    enum { AT_ONCE = 64 };
+    troupe_status status = TROUPE_OK;
+    trp_tune_record_gather(control->record, true);
+    for (int i = 0; status == TROUPE_OK && event != NULL; i++) {
+        bool more = event->is_report && i + 1 < AT_ONCE;
+        status = take(control, &event);
+        trp_free(event);
+        event = NULL;
+        if (status == TROUPE_OK && more && !has_reached_target(control->sweep))
+            event = trp_events_next(&control->events);
+    }
+    trp_tune_record_gather(control->record, false);
+    return status;
+}
+
 troupe_status trp_control_turn(trp_control *control, bool *over)
 {
     trp_event *event;
@@ -930,9 +951,7 @@ troupe_status trp_control_turn(trp_control *control, bool *over)
     if (status == TROUPE_TIMED_OUT || status == TROUPE_BUSY)
         return status == TROUPE_BUSY ? TROUPE_OK : collect_silent(control);
     TROUPE_TRY(status);
-    status = take(control, &event);
-    trp_free(event);
-    return status;
+    return take_events(control, event);
 }
 
 void trp_control_forget(trp_control *control)

@@ -117,6 +117,27 @@ void trp_events_wake(trp_events *events)
     pthread_mutex_unlock(&events->lock);
 }
 
+// With the lock.
+static trp_event *take_first(trp_events *events)
+{
+    trp_event *first = events->first;
+    if (first == NULL)
+        return NULL;
+    events->first = first->next;
+    if (events->first == NULL)
+        events->last = &events->first;
+    first->next = NULL;
+    return first;
+}
+
+trp_event *trp_events_next(trp_events *events)
+{
+    pthread_mutex_lock(&events->lock);
+    trp_event *next = events->lost || events->woken ? NULL : take_first(events);
+    pthread_mutex_unlock(&events->lock);
+    return next;
+}
+
 troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event **event)
 {
     struct timespec deadline = {.tv_sec = deadline_ns / 1000000000,
@@ -134,12 +155,7 @@ troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event 
     if (events->lost) {
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a report of a trial");
     } else if (events->first != NULL) {
-        trp_event *first = events->first;
-        events->first = first->next;
-        if (events->first == NULL)
-            events->last = &events->first;
-        first->next = NULL;
-        *event = first;
+        *event = take_first(events);
         status = TROUPE_OK;
     } else if (events->woken) {
         events->woken = false;

@@ -52,6 +52,8 @@ void trp_events_wake(trp_events *events);
 // The caller frees *event with trp_free. TROUPE_TIMED_OUT: none came; TROUPE_BUSY: none, and the
 // reader was woken. TROUPE_NO_MEMORY: one was lost.
 troupe_status trp_events_pop(trp_events *events, int64_t deadline_ns, trp_event **event);
+// The oldest that is there. NULL: none, or the reader has something else to see to first.
+trp_event *trp_events_next(trp_events *events);
 
 // The controller has dealt with that report, and with all before it. What is said of one before
 // the last is said again, and nothing new.

@@ -365,6 +365,73 @@ static int descriptor_of_path(void)
     return -1;
 }
 
+static void add_soon(trp_tune_record *record, int number)
+{
+    trp_buffer line = {0};
+    trp_buffer_printf(&line, "{\"event\": \"step\", \"number\": %d", number);
+    trp_tune_record_add_soon(record, &line);
+    assert_null(line.data);
+}
+
+static void assert_in_file(int count)
+{
+    char *expected = calloc((size_t)count + 1, 64), *text = support_read_file(path);
+    (void)text_of(count, expected);
+    assert_string_equal(text, expected);
+    free(text);
+    free(expected);
+}
+
+static void test_gathered_lines_are_written_before_any_other(void **state)
+{
+    (void)state;
+    trp_buffer lines;
+    unlink(path);
+    trp_tune_record *record = opened(TROUPE_OPEN_NEW, &lines);
+    add_soon(record, 0);
+    assert_in_file(1); // Nothing is gathered.
+    trp_tune_record_gather(record, true);
+    add_soon(record, 1);
+    add_soon(record, 2);
+    assert_in_file(1);
+    assert_true(trp_tune_record_added(record) > trp_tune_record_lasts(record));
+    add(record, 3);
+    assert_in_file(4);
+    add_soon(record, 4);
+    trp_tune_record_write(record);
+    assert_in_file(5);
+    add_soon(record, 5);
+    ok(trp_tune_record_sync(record, true));
+    assert_in_file(6);
+    assert_int_equal(trp_tune_record_lasts(record), trp_tune_record_added(record));
+    add_soon(record, 6);
+    trp_tune_record_gather(record, false);
+    assert_in_file(7);
+    trp_tune_record_gather(record, true);
+    enum { MANY = 5000 }; // More than are gathered.
+    for (int i = 7; i < MANY; i++)
+        add_soon(record, i);
+    trp_tune_record_close(&record);
+    assert_in_file(MANY);
+}
+
+static void test_what_there_is_no_memory_to_gather_is_written(void **state)
+{
+    (void)state;
+    trp_buffer lines;
+    unlink(path);
+    trp_tune_record *record = opened(TROUPE_OPEN_NEW, &lines);
+    trp_tune_record_gather(record, true);
+    trp_buffer line = {0};
+    trp_buffer_printf(&line, "{\"event\": \"step\", \"number\": 0");
+    trp_memory_fail_after(0);
+    trp_tune_record_add_soon(record, &line);
+    trp_memory_fail_after(-1);
+    add_soon(record, 1);
+    trp_tune_record_close(&record);
+    assert_in_file(2);
+}
+
 #ifdef TROUPE_FAULTS
 static int spoilt, kept_fd;
 
@@ -501,6 +568,8 @@ int main(void)
         cmocka_unit_test(test_a_full_disk_is_said_and_the_file_stays_a_beginning),
         cmocka_unit_test(test_a_full_file_system_is_no_space),
         cmocka_unit_test(test_no_memory_leaves_no_gap),
+        cmocka_unit_test(test_gathered_lines_are_written_before_any_other),
+        cmocka_unit_test(test_what_there_is_no_memory_to_gather_is_written),
 #ifdef TROUPE_FAULTS
         cmocka_unit_test(test_a_sync_that_failed_is_not_forgotten),
         cmocka_unit_test(test_many_wait_for_one_sync),

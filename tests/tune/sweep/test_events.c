@@ -55,6 +55,29 @@ static void check_report(const trp_event *event, int expected)
         assert_null(report->checkpoint);
 }
 
+static void test_more_are_taken_without_waiting(void **state)
+{
+    (void)state;
+    trp_events events;
+    trp_event *event;
+    trp_events_open(&events);
+    assert_null(trp_events_next(&events));
+    for (int i = 0; i < 3; i++)
+        trp_events_push_state(&events, i, 0, TROUPE_JOB_RUNNING, 0);
+    assert_int_equal(trp_events_pop(&events, -1, &event), TROUPE_OK);
+    assert_int_equal(event->trial, 0);
+    trp_free(event);
+    event = trp_events_next(&events);
+    assert_int_equal(event->trial, 1);
+    trp_free(event);
+    trp_events_wake(&events); // The reader is to look at something else.
+    assert_null(trp_events_next(&events));
+    assert_int_equal(trp_events_pop(&events, -1, &event), TROUPE_OK);
+    assert_int_equal(event->trial, 2);
+    trp_free(event);
+    trp_events_close(&events);
+}
+
 static void test_each_threads_events_arrive_in_order(void **state)
 {
     (void)state;
@@ -157,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_threads_events_arrive_in_order),
+        cmocka_unit_test(test_more_are_taken_without_waiting),
         cmocka_unit_test(test_waiting_ends_at_the_deadline),
         cmocka_unit_test(test_a_lost_event_is_told),
         cmocka_unit_test(test_a_pause_is_told_late_and_for_its_report_alone),
