@@ -218,7 +218,7 @@ static troupe_status pack_launch(submission *is)
 static troupe_status write_message(submission *is, const trp_job_spec *spec,
                                    const troupe_trainer *trainer)
 {
-    const char *config;
+    const char *config, *params = spec->options.params; // As for the run's own files.
     struct stat about;
     TROUPE_TRY(trp_spec_pack(spec, &is->spec));
     TROUPE_TRY(trp_spec_hash(spec, &is->hash));
@@ -240,7 +240,7 @@ static troupe_status write_message(submission *is, const trp_job_spec *spec,
                                     .run_new = is->made,
                                     .journal = is->journal,
                                     .spec_hash = is->hash.text,
-                                    .config = config,
+                                    .config = params != NULL ? params : config,
                                     .metadata = spec->options.metadata};
     return TROUPE_OK;
 }

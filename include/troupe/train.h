@@ -602,7 +602,8 @@ typedef struct troupe_train_options {
     int priority;    // Of a server's job: a higher one goes first, -1000 to 1000; default 0.
     double start_at; // Of a server's job: Unix time before which it waits; default: none.
     // A JSON object that params.json and the other files for other programs (result.json,
-    // progress.csv, TensorBoard's) have as what the run was configured with; default: its config.
+    // progress.csv, TensorBoard's) have as what the run was configured with, and what a train
+    // server shows and tells trackers of; default: its config.
     const char *params;
     // What lasts a loss of power; default: AUTO. A run that goes on needs it again.
     troupe_sync sync;

@@ -83,6 +83,9 @@ static void test_trials_of_the_server(void **state)
            "i=0; until grep -q '\"x\":1' runs/far/*/params.json || [ $i = 100 ]; do i=$((i + 1)); "
            "sleep 0.1; done; cat runs/far/*/params.json",
            "{\"x\":1,\"y\":2}\n");
+    // It is what the server shows and tells trackers of, too.
+    expect(0, "grep -rhoE '\"config\": \\{\"x\": ?1,[^}]*\\}' state --include=job.json",
+           "{\"x\":1,\"y\":2}\n");
     expect(0, "$T tune --server --resume --name far sweep.json -- " PROGRAM, ", 1 with {\"x\": 1");
     // In a larger space: the trials before are as they were.
     expect(0,
