@@ -184,25 +184,32 @@ static troupe_status parse(trp_json description, troupe_space **space)
     return status;
 }
 
+static troupe_status open_in(const troupe_space *space, const troupe_space *was,
+                             const trp_json *before, size_t before_count, trp_extension *made)
+{
+    int *from = trp_arena_alloc(&made->arena, (space->dim_count + 1) * sizeof *from);
+    double *known = trp_arena_alloc(&made->arena, (space->dim_count + 1) * sizeof *known);
+    if (from == NULL || known == NULL)
+        return trp_space_no_memory();
+    for (size_t i = 0; i < space->dim_count; i++) {
+        from[i] = -1;
+        known[i] = (double)NAN;
+    }
+    made->from = from;
+    made->known = known;
+    made->dims = was->dim_count;
+    made->combinations = trp_space_combinations(was);
+    return take_rows(was, space, before, before_count, made);
+}
+
 troupe_status trp_extension_open(const troupe_space *space, trp_json earlier,
                                  const trp_json *before, size_t before_count, trp_extension *made)
 {
-    troupe_space *was;
+    troupe_space *was = NULL;
     *made = (trp_extension){0};
     TROUPE_TRY(parse(earlier, &was));
-    made->dims = was->dim_count;
-    made->combinations = trp_space_combinations(was);
-    made->from = trp_arena_alloc(&made->arena, (space->dim_count + 1) * sizeof *made->from);
-    made->known = trp_arena_alloc(&made->arena, (space->dim_count + 1) * sizeof *made->known);
-    troupe_status status = TROUPE_OK;
-    if (made->from == NULL || made->known == NULL)
-        status = trp_space_no_memory();
-    for (size_t i = 0; status == TROUPE_OK && i < space->dim_count; i++) {
-        made->from[i] = -1;
-        made->known[i] = (double)NAN;
-    }
-    if (status == TROUPE_OK)
-        status = take_rows(was, space, before, before_count, made);
+    troupe_status status =
+        was != NULL ? open_in(space, was, before, before_count, made) : trp_space_no_memory();
     troupe_space_free(&was);
     if (status != TROUPE_OK)
         trp_extension_close(made);

@@ -221,12 +221,14 @@ static troupe_status begin(const char *ref, const char *json, const troupe_param
                            size_t count, troupe_sweep **sweep, const troupe_tune_options *how)
 {
     troupe_space *parsed;
+    if (!sweep) {
+        trp_sweep_consume(how);
+        return troupe_failed_(TRP_NULL(sweep));
+    }
+    *sweep = NULL;
     troupe_status status = TRP_IS_NULL(ref)                  ? TRP_NULL(ref)
-                           : TRP_IS_NULL(sweep)              ? TRP_NULL(sweep)
                            : count > 0 && TRP_IS_NULL(space) ? TRP_NULL(space)
                                                              : TROUPE_OK;
-    if (sweep)
-        *sweep = NULL;
     if (status == TROUPE_OK)
         status = parse_rows(space, count, &parsed);
     if (status == TROUPE_OK)
