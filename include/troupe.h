@@ -32,6 +32,7 @@
 #include <troupe/server.h>
 #include <troupe/storage.h>
 #include <troupe/train.h>
+#include <troupe/run.h>
 #include <troupe/collective.h>
 #include <troupe/storage.h>
 #include <troupe/gradients.h>

@@ -7,6 +7,7 @@
 #include <link.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
+#include <runtime/base/require.h>
 #include <runtime/codec/json.h>
 #include <runtime/codec/type.h>
 #include <stdio.h>
@@ -14,13 +15,14 @@
 #include <string.h>
 #include <train/checkpoint.h>
 #include <train/run_file.h>
+#include <troupe/repository.h>
 #include <unistd.h>
 
-enum { HASH_DIGITS = 16, NOTES_MAX = 8 };
+enum { HASH_DIGITS = 16, NOTES_MAX = 16 };
 
 static struct {
     const char *name;
-    trp_push_says says;
+    troupe_push_says says;
 } notes[NOTES_MAX];
 static size_t note_count;
 
@@ -107,12 +109,19 @@ static void say_run(const char *checkpoint, trp_arena *arena, trp_push_record *r
 
 // ---- notes of layers above
 
-void trp_push_notes(const char *name, trp_push_says says)
+troupe_status troupe_push_note_register(const char *name, troupe_push_says says)
 {
+    TRP_REQUIRE(name);
+    TRP_REQUIRE(says);
+    for (size_t i = 0; i < note_count; i++)
+        if (strcmp(notes[i].name, name) == 0)
+            return troupe_fail(TROUPE_EXISTS, "pushes have a note '%s' already", name);
     if (note_count == NOTES_MAX)
-        return;
+        return troupe_fail(TROUPE_TOO_LARGE, "pushes have %d notes, which is the most: no '%s'",
+                           NOTES_MAX, name);
     notes[note_count].name = name;
     notes[note_count++].says = says;
+    return TROUPE_OK;
 }
 
 static troupe_status say_notes(const troupe_model *model, trp_arena *arena, trp_push_record *record)
@@ -123,21 +132,14 @@ static troupe_status say_notes(const troupe_model *model, trp_arena *arena, trp_
     record->notes.items = made;
     for (size_t i = 0; i < note_count; i++) {
         const char *text = NULL;
-        TROUPE_TRY(notes[i].says(model, arena, &text));
+        trp_arena *before = trp_arena_swap(arena);
+        troupe_status status = notes[i].says(model, &text);
+        (void)trp_arena_swap(before);
+        TROUPE_TRY(status);
         if (text)
             made[record->notes.count++] = (trp_push_note){notes[i].name, text};
     }
     return TROUPE_OK;
-}
-
-const char *trp_push_note_of(const trp_push_record *record, const char *name)
-{
-    for (size_t i = 0; i < record->notes.count; i++) {
-        const trp_push_note *note = &record->notes.items[i];
-        if (note->name && note->text && strcmp(note->name, name) == 0)
-            return note->text;
-    }
-    return NULL;
 }
 
 // ---- the record

@@ -30,13 +30,6 @@ troupe_status trp_push_record_make(const troupe_model *model, const char *checkp
 // The record of a manifest. TROUPE_NOT_FOUND: it has none, so was never pushed; TROUPE_CORRUPT.
 troupe_status trp_push_record_read(const trp_manifest *manifest, trp_arena *arena,
                                    trp_push_record *record);
-// By constructors, before main: asked at each push for a note of that name, a text in the arena;
-// NULL: there is nothing to say. What fails fails the push. The name stays.
-typedef troupe_status (*trp_push_says)(const troupe_model *model, trp_arena *arena,
-                                       const char **text);
-void trp_push_notes(const char *name, trp_push_says says);
-// NULL: it has none of that name.
-const char *trp_push_note_of(const trp_push_record *record, const char *name);
 // A hash in hexadecimal; 0: it is none.
 uint64_t trp_push_hash(const char *text);
 

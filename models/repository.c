@@ -65,6 +65,22 @@ static troupe_status take_lists(const trp_version *version, const trp_manifest *
     return TROUPE_OK;
 }
 
+static troupe_status take_notes(const trp_version *version, const trp_push_record *record,
+                                trp_arena *arena, troupe_version_info *info)
+{
+    troupe_version_note *made = (troupe_version_note *)trp_arena_alloc(
+        arena, (record->notes.count + 1) * sizeof(troupe_version_note));
+    if (!made)
+        return no_memory(version);
+    info->notes = made;
+    for (size_t i = 0; i < record->notes.count; i++) {
+        const trp_push_note *note = &record->notes.items[i];
+        if (note->name && note->text)
+            made[info->note_count++] = (troupe_version_note){note->name, note->text};
+    }
+    return TROUPE_OK;
+}
+
 static troupe_status take_manifest(const trp_version *version, trp_arena *arena,
                                    troupe_version_info *info)
 {
@@ -94,7 +110,7 @@ static troupe_status take_manifest(const trp_version *version, trp_arena *arena,
     info->data = record.data;
     info->data_keys = record.data_keys.items;
     info->data_key_count = record.data_keys.count;
-    return TROUPE_OK;
+    return take_notes(version, &record, arena, info);
 }
 
 // What is known of a version that cannot be read is told, too.

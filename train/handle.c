@@ -59,14 +59,6 @@ bool trp_handle_has_runtime(const troupe_job *handle)
     return trp_process_running() && trp_process_incarnation() == handle->incarnation;
 }
 
-int trp_handle_pid(troupe_job *handle)
-{
-    pthread_mutex_lock(&handle->lock);
-    int pid = handle->pids[0];
-    pthread_mutex_unlock(&handle->lock);
-    return pid;
-}
-
 trp_job *trp_handle_line(troupe_job *handle)
 {
     pthread_mutex_lock(&handle->lock);
@@ -352,6 +344,7 @@ void(troupe_job_status_get)(troupe_job *job, troupe_job_status *status, size_t s
         .restarts = job->restarts,
         .ranks = job->ranks,
         .elapsed_s = job->elapsed_s,
+        .pid = job->pids[0],
     };
     if (job->result)
         now.elapsed_s = job->result->elapsed_s;

@@ -55,8 +55,6 @@ bool trp_handle_has_runtime(const troupe_job *handle);
 // As troupe_job_stop, but with the next report, whether or not a checkpoint is due with the one
 // after it.
 void trp_handle_stop_next(troupe_job *handle);
-// The process of rank 0, now or last; 0: there was none yet.
-int trp_handle_pid(troupe_job *handle);
 // The way to the job, with a hold; NULL: there is none.
 trp_job *trp_handle_line(troupe_job *handle);
 

@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <runtime/base/error.h>
 #include <runtime/base/options_take.h>
+#include <runtime/base/range.h>
 #include <runtime/base/require.h>
 #include <string.h>
 #include <train/keys.h>
@@ -118,7 +119,8 @@ static troupe_status find_there(const char *key, const troupe_follower *follower
     return status;
 }
 
-troupe_status trp_keys_find_there(const char *key, const troupe_follower *follower,
+// At the train server of TROUPE_SERVER_AUTO, which is started if need be.
+static troupe_status find_started(const char *key, const troupe_follower *follower,
                                   const troupe_gate *gate, troupe_job **job)
 {
     trp_desk *desk; // Held meanwhile, so that this is the server that is asked.
@@ -128,24 +130,62 @@ troupe_status trp_keys_find_there(const char *key, const troupe_follower *follow
     TROUPE_TRY(status);
     status = find_there(key, follower, gate, job);
     trp_desk_release(&desk);
-    return trp_error_settled(status);
+    return status;
 }
 
-troupe_status troupe_job_follow(const char *key, const troupe_follower *follower, troupe_job **job)
+static troupe_status follow_here(troupe_job *found, const troupe_find_options *how,
+                                 const troupe_follower *follower, troupe_job **job)
 {
-    troupe_follower follows;
-    TRP_REQUIRE(key);
-    TRP_REQUIRE(job);
-    TROUPE_TRY(TRP_OPTIONS_TAKE("a follower", follows, follower));
-    troupe_job *found;
-    if (find_here(key, &found) != TROUPE_OK)
-        return trp_error_settled(find_there(key, &follows, NULL, job));
-    troupe_status status = trp_followers_add(found, &follows);
+    troupe_status status =
+        how->gate != NULL
+            ? troupe_fail(TROUPE_UNSUPPORTED,
+                          "option .gate of troupe_job_find_with: the job is this program's, and "
+                          "has the gate that it was submitted with")
+            : trp_followers_add(found, follower);
     if (status == TROUPE_OK)
         *job = found;
     else
         troupe_job_close(&found);
     return status;
+}
+
+static troupe_status find_with(const char *key, const troupe_find_options *how,
+                               const troupe_follower *follower, troupe_job **job)
+{
+    troupe_job *found;
+    if (how->server == TROUPE_SERVER_AUTO)
+        return find_started(key, follower, how->gate, job);
+    if (find_here(key, &found) == TROUPE_OK)
+        return follow_here(found, how, follower, job);
+    if (how->server == TROUPE_SERVER_NONE)
+        return troupe_fail(TROUPE_NOT_FOUND, "this driver has no job with the key '%s'", key);
+    return find_there(key, follower, how->gate, job);
+}
+
+static const trp_range ranges[] = {
+    TRP_RANGE(troupe_find_options, server, TROUPE_SERVER_DEFAULT, TROUPE_SERVER_NONE),
+};
+
+troupe_status troupe_job_find_with(const char *key, troupe_job **job,
+                                   const troupe_find_options *how)
+{
+    troupe_find_options taken;
+    troupe_follower follows;
+    TRP_REQUIRE(key);
+    TRP_REQUIRE(job);
+    TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_job_find_with", taken, how));
+    TROUPE_TRY(
+        trp_ranges_check("troupe_job_find_with", ranges, sizeof ranges / sizeof *ranges, &taken));
+    TROUPE_TRY(TRP_OPTIONS_TAKE("a follower", follows, taken.follower));
+    return trp_error_settled(find_with(key, &taken, &follows, job));
+}
+
+troupe_status troupe_job_follow(const char *key, const troupe_follower *follower, troupe_job **job)
+{
+    TRP_REQUIRE(key);
+    TRP_REQUIRE(job);
+    const troupe_find_options how = {.size = sizeof how, .follower = follower};
+    return troupe_job_find_with(key, job, &how);
 }
 
 troupe_status troupe_job_find(const char *key, troupe_job **job)

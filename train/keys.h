@@ -13,11 +13,6 @@ void trp_keys_end_submission(void);
 // is of another spec, and the text names the first member that differs.
 troupe_status trp_keys_find(const trp_job_spec *spec, const troupe_trainer *trainer,
                             troupe_job **handle);
-// A handle on the job with that key at the train server of TROUPE_SERVER_AUTO, which is started if
-// need be, with a follower and a gate as those of a submission. TROUPE_NOT_FOUND: the server has
-// none; all else says nothing about that.
-troupe_status trp_keys_find_there(const char *key, const troupe_follower *follower,
-                                  const troupe_gate *gate, troupe_job **job);
 // Makes the key of a job known.
 void trp_keys_add(troupe_job *handle);
 // One handle is closed. True: it was the last one, and the key is not known any more.

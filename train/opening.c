@@ -38,19 +38,41 @@ static const char *last_part(const char *path)
 
 // ---- what earlier runs left
 
+static troupe_status clean_taken(const char *run, const trp_alive *alive)
+{
+    int rank = trp_alive_await_ranks(alive, LEFT_RANKS_END_MS);
+    if (rank != 0)
+        return troupe_fail(TROUPE_BUSY, "a rank of the run %s still runs: process %d", run, rank);
+    return trp_checkpoint_clean(run);
+}
+
 void trp_run_clean_left(const char *run)
 {
     trp_alive *alive;
     troupe_error kept;
     trp_error_hold(&kept);
     if (trp_alive_clean(run, &alive) == TROUPE_OK) {
-        if (trp_alive_await_ranks(alive, LEFT_RANKS_END_MS) == 0 &&
-            trp_checkpoint_clean(run) != TROUPE_OK)
+        troupe_status status = clean_taken(run, alive);
+        if (status != TROUPE_OK && status != TROUPE_BUSY)
             trp_log(TRP_INFO, "not everything that a killed run left could be removed: %s",
                     troupe_last_error()->text);
         trp_alive_leave(&alive);
     }
     trp_error_restore(&kept);
+}
+
+troupe_status troupe_run_clean(const char *folder)
+{
+    trp_alive *alive;
+    trp_path run;
+    TRP_REQUIRE(folder);
+    if (!trp_path_is_local(folder))
+        return troupe_fail(TROUPE_UNSUPPORTED, "the run %.200s is not in local files", folder);
+    TROUPE_TRY(trp_folder_find(trp_path_local(folder), "run's folder", &run));
+    TROUPE_TRY(trp_alive_clean(run.text, &alive));
+    troupe_status status = clean_taken(run.text, alive);
+    trp_alive_leave(&alive);
+    return trp_error_settled(status);
 }
 
 void trp_run_clean_beside(const char *checkpoint)

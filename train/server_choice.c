@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/require.h>
 #include <runtime/node/loaded.h>
 #include <runtime/shm/process_table.h>
 #include <spawn.h>
@@ -57,6 +58,21 @@ troupe_status trp_server_choose(troupe_server_choice given, trp_server_use *use,
         status = TROUPE_OK;
     }
     return trp_error_settled(status);
+}
+
+troupe_status troupe_server_folder(char *folder, size_t capacity)
+{
+    trp_server_use use;
+    trp_path path;
+    TRP_REQUIRE(folder);
+    TROUPE_TRY(trp_server_choose(TROUPE_SERVER_AUTO, &use, &path));
+    size_t size = strlen(path.text) + 1;
+    if (size > capacity)
+        return troupe_fail(TROUPE_TOO_LARGE,
+                           "the folder of the train server takes %zu bytes: capacity is %zu", size,
+                           capacity);
+    memcpy(folder, path.text, size);
+    return TROUPE_OK;
 }
 
 bool trp_server_seems_there(const char *folder)

@@ -22,9 +22,11 @@
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/require.h>
 #include <runtime/base/thread.h>
 #include <runtime/link/park.h>
 #include <signal.h>
+#include <troupe/actor.h>
 #include <unistd.h>
 
 enum {
@@ -487,6 +489,10 @@ troupe_status trp_scheduler_block(void)
     trp_wait_begun();
     if (trp_me == NULL)
         return TROUPE_OK;
+    if (trp_me->waits > 0) { // In troupe_blocking_call: another thread has taken over already.
+        trp_me->waits++;
+        return TROUPE_OK;
+    }
     trp_scheduler_lock();
     int stalled = trp_scheduler.stalled - trp_me->stalled;
     bool allowed = trp_me->abandoned || trp_scheduler.blocked + stalled < TRP_BLOCKED_MAX;
@@ -496,10 +502,21 @@ troupe_status trp_scheduler_block(void)
         pthread_cond_broadcast(&trp_scheduler.changed);
     }
     trp_scheduler_unlock();
-    if (allowed)
+    if (allowed) {
+        trp_me->waits = 1;
         return TROUPE_OK;
+    }
     trp_wait_over();
     return trp_scheduler_turns.full(TRP_BLOCKED_MAX, stalled);
+}
+
+troupe_status troupe_blocking_call(troupe_status (*wait)(void *user), void *user)
+{
+    TRP_REQUIRE(wait);
+    TROUPE_TRY(trp_scheduler_block());
+    troupe_status status = wait(user);
+    trp_scheduler_unblock();
+    return status;
 }
 
 bool trp_scheduler_crowded(void)
@@ -515,7 +532,7 @@ bool trp_scheduler_crowded(void)
 void trp_scheduler_unblock(void)
 {
     trp_wait_over();
-    if (trp_me == NULL)
+    if (trp_me == NULL || --trp_me->waits > 0)
         return;
     trp_scheduler_lock();
     if (!trp_me->abandoned) {

@@ -17,6 +17,7 @@ typedef struct trp_runner {
     bool left;                    // Its thread is about to end, and to be joined.
     bool abandoned;               // It outlived the stop: it counts no more, and frees itself.
     bool away;                    // Its method waits, or pauses.
+    int waits;                    // One within another. By itself.
     bool overdue;                 // Its method has had all the time of the stop.
     _Atomic bool
         stalled; // Another one has its place; see sched/blocked_threads_internal.h. Under the lock.

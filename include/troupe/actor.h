@@ -204,6 +204,13 @@ TROUPE_API troupe_status troupe_actor_end(troupe_actor actor);
 // The address of the actor whose method runs on this thread; `id` is 0 outside methods.
 TROUPE_API troupe_actor troupe_self(void);
 
+// Calls `wait(user)`, which may wait for what the library knows nothing of: a lock, a file, another
+// program. Returns what that returns. Where this is a method, its actor waits with it, and another
+// thread runs the process's other actors at once; elsewhere it is a plain call. `wait` may use the
+// library, and wait in it. TROUPE_BUSY: as troupe_get; `wait` was not called.
+TROUPE_API TROUPE_MUST_USE troupe_status troupe_blocking_call(troupe_status (*wait)(void *user),
+                                                              void *user);
+
 // Sends a call; `args` is copied before it returns. The returned reference stands for the result.
 TROUPE_API TROUPE_MUST_USE troupe_ref troupe_call_as(troupe_actor actor, const troupe_class *class_,
                                                      size_t method, const void *args);

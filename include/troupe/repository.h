@@ -104,6 +104,15 @@ troupe_model_open_stored_as(const troupe_model *model, const char *ref, const ch
     troupe_model_open_stored_as(&troupe_model_##M, (ref), (json), (instance),                      \
                                 TROUPE_REPOSITORY_OPTIONS_(__VA_ARGS__))
 
+// Has each push of this program ask for a note, which is kept with the version under that name as
+// it is: where a model comes from, what may be done with it. `says` gives a text of the thread's
+// arena (troupe_arena_text), or leaves *text NULL where there is nothing to say of that model; what
+// fails fails the push. Before the first push, as in a constructor; the name stays as it is. At
+// most 16. TROUPE_INVALID, TROUPE_EXISTS, TROUPE_TOO_LARGE: there are as many already.
+typedef troupe_status (*troupe_push_says)(const troupe_model *model, const char **text);
+TROUPE_EXPERIMENTAL troupe_status troupe_push_note_register(const char *name,
+                                                            troupe_push_says says);
+
 // ---- Looking
 
 // A file of a version.
@@ -112,6 +121,11 @@ typedef struct troupe_version_file {
     uint64_t size;
     uint64_t xxh64; // Of all bytes, seed 0.
 } troupe_version_file;
+
+// What is said of a model beside it (troupe_push_note_register).
+typedef struct troupe_version_note {
+    const char *name, *text;
+} troupe_version_note;
 
 // What a version says of itself. What is not known is NULL, and 0.
 typedef struct troupe_version_info {
@@ -141,6 +155,8 @@ typedef struct troupe_version_info {
     const char *data;             // The name of the run's data,
     const char *const *data_keys; // and of their sets.
     size_t data_key_count;
+    const troupe_version_note *notes;
+    size_t note_count;
 } troupe_version_info;
 
 // Sets *keys to those that have a version, sorted. The texts belong to the thread's arena.

@@ -60,6 +60,34 @@ struct troupe_follower;
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
 troupe_job_follow(const char *key, const struct troupe_follower *follower, struct troupe_job **job);
 
+// Where a job is looked for, and what hears of it.
+typedef struct troupe_find_options {
+    size_t size;                            // sizeof(troupe_find_options)
+    const struct troupe_follower *follower; // As of troupe_job_follow.
+    // Decides on reports of a train server's job: on those that have no answer yet, and on all that
+    // come. NULL: none of this program does.
+    const struct troupe_gate *gate;
+    // TROUPE_SERVER_DEFAULT: as for troupe_job_find. TROUPE_SERVER_NONE: among the jobs of this
+    // program alone. TROUPE_SERVER_AUTO: among those of the train server of this user alone, which
+    // is started if none runs.
+    troupe_server_choice server;
+    int unused_;
+} troupe_find_options;
+
+// As troupe_job_find, with options (NULL: none): troupe_job_find_with("night", &job,
+// TROUPE_OPTIONS(troupe_find_options, .gate = &gate)). TROUPE_NOT_FOUND: there is no such job where
+// it was looked for; what keeps a train server from being asked has another status. TROUPE_INVALID;
+// TROUPE_UNSUPPORTED also: a gate for a job of this program, which has the one that it was
+// submitted with.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_job_find_with(const char *key, struct troupe_job **job, const troupe_find_options *how);
+
+// Writes the state folder of the train server of this user, which need not run. Of that server are
+// the jobs of TROUPE_SERVER_AUTO. TROUPE_INVALID: what names the folder is wrong; TROUPE_TOO_LARGE:
+// `capacity` bytes are too few; errors as those of a submission to it.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_server_folder(char *folder,
+                                                                       size_t capacity);
+
 // The number of a job of a train server, as `troupe jobs` shows it; 0: it is one of this program.
 TROUPE_EXPERIMENTAL int64_t troupe_job_number(const struct troupe_job *job);
 

@@ -610,20 +610,6 @@ typedef struct troupe_train_options {
     int unused_;
 } troupe_train_options;
 
-// Whether `folder` is that of a run that TROUPE_OPEN_RESUME can open: it has a run.json that this
-// library reads. Any other answer is false.
-TROUPE_EXPERIMENTAL bool troupe_can_resume(const char *folder);
-
-// Writes an HTML page of what a run has done to `file` (NULL: report.html in its folder): its
-// metrics as curves, its attempts, restarts and checkpoints, its settings, and how it ended. The
-// page needs no other file and no network; its links to files of the run are relative. `folder` is
-// the run's, in which "~/" is the home. The run may be running, in any process, or have been
-// killed; lines of its journal that are damaged are left out and counted in the page. Callable
-// without a runtime. TROUPE_NOT_FOUND: that is no run's folder; TROUPE_IO and TROUPE_NO_SPACE name
-// the file that could not be written; TROUPE_NO_MEMORY.
-TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_run_report(const char *folder,
-                                                                    const char *file);
-
 typedef struct troupe_job troupe_job;
 typedef struct troupe_result troupe_result;
 
@@ -796,6 +782,7 @@ typedef struct troupe_job_status {
     int pids[16];     // Process ids of the first running workers, by rank; 0: none.
     double elapsed_s; // That the run has taken, earlier openings included, pauses left out.
     int ranks;        // Of the group that runs, ran last, or is to be formed.
+    int pid;          // Of rank 0's process, now or last; 0: there was none yet.
 } troupe_job_status;
 TROUPE_EXPERIMENTAL void troupe_job_status_get(troupe_job *job, troupe_job_status *status,
                                                size_t size);
@@ -971,5 +958,6 @@ TROUPE_END_C
 #include <troupe/collective.h>
 #include <troupe/detail/trainer.h>
 #include <troupe/gradients.h>
+#include <troupe/run.h>
 
 #endif

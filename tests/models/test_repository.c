@@ -439,6 +439,47 @@ static void test_a_version_describes_itself(void **state)
     free(real);
 }
 
+static const char *said; // By says_so; NULL: nothing.
+static troupe_status says_how;
+
+static troupe_status says_so(const troupe_model *model, const char **text)
+{
+    assert_string_equal(model->name, "line");
+    *text = said != NULL ? troupe_arena_text(said) : NULL;
+    return says_how == TROUPE_OK ? says_how : troupe_fail(says_how, "nobody may have it");
+}
+
+static const char *note_of(const troupe_version_info *info, const char *name)
+{
+    for (size_t i = 0; i < info->note_count; i++)
+        if (strcmp(info->notes[i].name, name) == 0)
+            return info->notes[i].text;
+    return NULL;
+}
+
+// What others say of a model is kept with the version, whoever reads it.
+static void test_a_version_has_the_notes_of_its_push(void **state)
+{
+    (void)state;
+    char *checkpoint = stored_checkpoint(run, 1, 2);
+    troupe_must(troupe_push_note_register("licence", says_so));
+    assert_int_equal(troupe_push_note_register("licence", says_so), TROUPE_EXISTS);
+    said = "\"free\" for all";
+    troupe_must(troupe_push(line, "digits", checkpoint, NULL, .repository = repository));
+    said = NULL;
+    troupe_must(troupe_push(line, "digits", checkpoint, NULL, .repository = repository));
+    says_how = TROUPE_UNSUPPORTED;
+    stored_said(troupe_push(line, "digits", checkpoint, NULL, .repository = repository),
+                TROUPE_UNSUPPORTED, "nobody may have it");
+    says_how = TROUPE_OK;
+    troupe_version_info info = describe("digits@1");
+    assert_string_equal(note_of(&info, "licence"), "\"free\" for all");
+    info = describe("digits");
+    assert_int_equal(info.version, 2);
+    assert_null(note_of(&info, "licence"));
+    free(checkpoint);
+}
+
 // G24: a program that lacks the model reads what there is, and is told which models it has.
 static void test_a_model_that_a_program_lacks_is_named(void **state)
 {
@@ -868,6 +909,7 @@ int main(int argc, char **argv)
         TEST(test_lists_are_exact),
         TEST(test_what_is_not_there_is_listed),
         TEST(test_a_version_describes_itself),
+        TEST(test_a_version_has_the_notes_of_its_push),
         TEST(test_a_model_that_a_program_lacks_is_named),
         TEST(test_an_alias_moves),
         TEST(test_an_alias_of_a_push_moves_forward),

@@ -267,6 +267,58 @@ static void test_a_client_that_comes_later_answers(void **state)
     free(path);
 }
 
+// It need not know the config: the key is enough, and the server is started if it has ended.
+static void test_who_finds_a_job_may_have_a_gate(void **state)
+{
+    (void)state;
+    keeper self = {.waits = true}, later = {.stop_at = 5, .answer = TROUPE_GATE_STOP};
+    troupe_gate gate = gate_of(&self, 5, 5, LONG_MS), second = gate_of(&later, 5, 5, LONG_MS);
+    plan config = {.reports = 100000};
+    troupe_job *job, *other;
+    events seen = {0};
+    troupe_follower follower = events_follower(&seen);
+    troupe_must(
+        SUBMIT(&config, NULL, &job, .key = "found", .server = TROUPE_SERVER_AUTO, .gate = &gate));
+    support_await_counter(&self.begun, 1);
+    const troupe_find_options here = {.size = sizeof here, .server = TROUPE_SERVER_NONE};
+    assert_int_equal(troupe_job_find_with("found", &other, &here), TROUPE_NOT_FOUND);
+    atomic_store(&self.let_go, 1);
+    troupe_must(troupe_job_leave(&job));
+    kill_server();
+    const troupe_find_options there = {
+        .size = sizeof there, .follower = &follower, .gate = &second, .server = TROUPE_SERVER_AUTO};
+    troupe_must(troupe_job_find_with("found", &job, &there));
+    troupe_result *result = end_of(job);
+    assert_true(troupe_result_stopped(result));
+    troupe_result_free(&result);
+    troupe_job_close(&job);
+    assert_true(seen.reports >= 6);
+    events_free(&seen);
+    trp_buffer_free(&self.asked);
+    trp_buffer_free(&later.asked);
+    assert_int_equal(troupe_job_find_with("nobody's", &job, &there), TROUPE_NOT_FOUND);
+}
+
+static void test_a_job_of_the_program_has_its_own_gate(void **state)
+{
+    (void)state;
+    keeper self = {.stop_at = 0};
+    troupe_gate gate = gate_of(&self, 5, 5, LONG_MS);
+    plan config = {.reports = 100000};
+    troupe_job *job, *other;
+    troupe_must(SUBMIT(&config, NULL, &job, .key = "own", .server = TROUPE_SERVER_NONE));
+    troupe_find_options how = {.size = sizeof how, .gate = &gate};
+    assert_int_equal(troupe_job_find_with("own", &other, &how), TROUPE_UNSUPPORTED);
+    assert_non_null(strstr(troupe_last_error()->text, "the job is this program's"));
+    how.gate = NULL;
+    troupe_must(troupe_job_find_with("own", &other, &how));
+    assert_string_equal(troupe_job_path(other), troupe_job_path(job));
+    troupe_job_close(&other);
+    how.server = TROUPE_SERVER_AUTO; // Whose job it is not.
+    assert_int_equal(troupe_job_find_with("own", &other, &how), TROUPE_NOT_FOUND);
+    troupe_job_close(&job);
+}
+
 // Two that are asked the same: a stop of one is a stop.
 static void test_two_clients_may_have_a_gate(void **state)
 {
@@ -416,6 +468,8 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(test_a_bound_that_passes_lets_it_go_on, begin),
         cmocka_unit_test_setup(test_it_pauses_and_resizes_at_its_report, begin),
         cmocka_unit_test_setup(test_a_client_that_comes_later_answers, begin),
+        cmocka_unit_test_setup(test_who_finds_a_job_may_have_a_gate, begin),
+        cmocka_unit_test_setup(test_a_job_of_the_program_has_its_own_gate, begin),
         cmocka_unit_test_setup(test_two_clients_may_have_a_gate, begin),
         cmocka_unit_test_setup(test_a_server_that_is_away_holds_up_no_stop, begin),
         cmocka_unit_test_setup(test_an_answer_outlives_the_runner, begin),

@@ -264,6 +264,8 @@ static void test_repositories(void **state)
     troupe_instance *no_instance = NULL;
     troupe_versions versions;
     troupe_version_info version;
+    REFUSED(troupe_push_note_register, (NULL, NULL), "name");
+    REFUSED(troupe_push_note_register, ("k", NULL), "says");
     REFUSED(troupe_push_as, (NULL, "k", "c", NULL, NULL), "model");
     REFUSED(troupe_push_as, (&troupe_model_grid, NULL, "c", NULL, NULL), "key");
     REFUSED(troupe_push_as, (&troupe_model_grid, "k", NULL, NULL, NULL), "checkpoint");
@@ -344,6 +346,7 @@ static void test_objects(void **state)
     REFUSED(troupe_get_all_as, (NULL, &one, 1, &five, TROUPE_POLL), "type");
     REFUSED(troupe_get_all_as, (type, NULL, 1, &five, TROUPE_POLL), "refs");
     REFUSED(troupe_get_all_as, (type, &one, 1, NULL, TROUPE_POLL), "values");
+    REFUSED(troupe_blocking_call, (NULL, NULL), "wait");
     REFUSED(troupe_wait, (NULL, 1, 1, 0, ready, NULL), "refs");
     SILENT(troupe_wait, (&one, 1, 1, 0, NULL, NULL));
     REFUSED(troupe_ref_set_open, (NULL), "set");
@@ -652,6 +655,9 @@ static void give_nothing_for_a_job(void)
     REFUSED(troupe_job_find, ("", NULL), "job");
     REFUSED(troupe_job_follow, (NULL, NULL, &job), "key");
     REFUSED(troupe_job_follow, ("", NULL, NULL), "job");
+    REFUSED(troupe_job_find_with, (NULL, &job, NULL), "key");
+    REFUSED(troupe_job_find_with, ("", NULL, NULL), "job");
+    REFUSED(troupe_server_folder, (NULL, 9), "folder");
     job = NULL;
     REFUSED(troupe_job_leave, (NULL), "job");
     REFUSED(troupe_job_leave, (&job), "*job");
@@ -659,6 +665,16 @@ static void give_nothing_for_a_job(void)
     HARMLESS(troupe_job_pause, (NULL));
     HARMLESS(troupe_job_go_on, (NULL));
     REFUSED(troupe_job_resize, (NULL, 1), "job");
+}
+
+static void give_nothing_for_a_run(void)
+{
+    troupe_run_info info;
+    HARMLESS(troupe_can_resume, (NULL));
+    REFUSED(troupe_run_report, (NULL, NULL), "folder");
+    REFUSED(troupe_run_info_get, (NULL, &info, sizeof info), "folder");
+    REFUSED(troupe_run_info_get, ("", NULL, 0), "info");
+    REFUSED(troupe_run_clean, (NULL), "folder");
 }
 
 static void test_training(void **state)
@@ -697,8 +713,7 @@ static void test_training(void **state)
     HARMLESS(troupe_job_kill, (NULL, TROUPE_OK, NULL));
     HARMLESS(troupe_job_status_get, (NULL, &now, sizeof now));
     HARMLESS(troupe_job_status_get, (job, NULL, 0));
-    HARMLESS(troupe_can_resume, (NULL));
-    REFUSED(troupe_run_report, (NULL, NULL), "folder");
+    give_nothing_for_a_run();
     HARMLESS(troupe_metadata, (NULL));
     HARMLESS(troupe_live_as, (NULL, NULL));
     HARMLESS(troupe_live_as, (trainer->config, NULL));

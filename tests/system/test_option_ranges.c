@@ -536,6 +536,17 @@ static void give_odd_options(void)
     assert_int_equal(faults, 0);
 }
 
+static void give_odd_options_of_a_search(void)
+{
+    troupe_job *job;
+    faults = 0;
+    expect(troupe_job_find_with(
+               "key", &job, TROUPE_OPTIONS(troupe_find_options, .server = (troupe_server_choice)3)),
+           "server");
+    expect_odd("find", troupe_job_find_with("key", &job, ODD(troupe_find_options)));
+    assert_int_equal(faults, 0);
+}
+
 static void give_odd_options_of_batches(void)
 {
     faults = 0;
@@ -566,6 +577,7 @@ static void test_options_of_another_size(void **state)
         forgotten = i == 1;
         give_odd_options();
         give_odd_options_of_batches();
+        give_odd_options_of_a_search();
         give_odd_options_of_a_service();
     }
 }

@@ -1,23 +1,38 @@
 #!/bin/sh
-# inversion.sh TRAIN TUNE: the library of Train calls nothing that the one of Tune defines, while Tune
-# is built on Train.
+# inversion.sh SOURCE ACTORS TRAIN MODELS TUNE: the library of Train calls nothing that the one of Tune
+# defines, and Tune takes of Train and of the layers beside it public functions alone; none by which
+# actors, and so workers, are made.
 # B21.
 set -eu
-train=$1 tune=$2
+source=$1 actors=$2 train=$3 models=$4 tune=$5
 work=$(mktemp -d "${TMPDIR:-/tmp}/troupe-inversion-XXXXXX")
 trap 'rm -rf "$work"' EXIT
+grep -v '^#' "$source/tools/symbols.txt" | LC_ALL=C sort -u >"$work/public"
 
 # names OPTION LIBRARY: of the library's own functions and tables.
 names() {
     nm -D "$1" "$2" | awk '{ sub(/@.*/, "", $NF); print $NF }' | grep -E '^(trp|troupe)_' | LC_ALL=C sort -u
 }
-# uses LOWER UPPER: what the first one takes from the second.
+# uses ONE OTHER: what the first one takes from the second.
 uses() {
     names --undefined-only "$1" >"$work/wanted"
     names --defined-only "$2" >"$work/given"
     LC_ALL=C comm -12 "$work/wanted" "$work/given"
 }
+# takes_private ONE OTHER: what of that is not public.
+takes_private() {
+    uses "$1" "$2" | LC_ALL=C comm -23 - "$work/public"
+}
+
 [ -n "$(uses "$tune" "$train")" ] || { echo "Tune takes nothing from Train: what this test asks is out of date"; exit 1; }
+[ -n "$(takes_private "$train" "$actors")" ] || { echo "Train takes nothing private from actors: this test sees nothing"; exit 1; }
 upward=$(uses "$train" "$tune")
 [ -z "$upward" ] || { echo "Train takes from Tune:"; echo "$upward"; exit 1; }
-echo "Train takes nothing from Tune"
+for layer in "$actors" "$train" "$models"; do
+    private=$(takes_private "$tune" "$layer")
+    [ -z "$private" ] || { echo "Tune takes from ${layer##*/} what is not public:"; echo "$private"; exit 1; }
+done
+# A wait of its own gives way to others (troupe_blocking_call); it makes no actor.
+of_actors=$(uses "$tune" "$actors" | grep -vx troupe_blocking_call || true)
+[ -z "$of_actors" ] || { echo "Tune is to submit jobs, and takes of actors:"; echo "$of_actors"; exit 1; }
+echo "Train takes nothing from Tune, and Tune of Train what is public alone"

@@ -57,6 +57,8 @@ length($0) > 100 && !unformatted { complain("the line has " length($0) " columns
         complain(folder " includes " target " of a layer above it")
     if (folder == "serve" && above == "tune")
         complain(folder " includes " target " of a layer that it stands beside")
+    if (folder == "tune" && above ~ /^(actors|train|models)$/)
+        complain("tune includes " target ": it uses the public headers of Train and of models alone")
     if (public && target ~ /\// && (layer_number(above) || $0 ~ /"/))
         complain("a public header includes " target ", which is not public")
     if (public && target ~ /^(zmq|msgpack|xxhash|microhttpd)/)

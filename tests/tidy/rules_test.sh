@@ -9,7 +9,7 @@ failures=0
 # One clean tree: what looks like a breach in a comment or a text is none.
 clean() {
     rm -rf "$work/tree"
-    mkdir -p "$work/tree/runtime" "$work/tree/actors" "$work/tree/include/troupe" "$work/tree/tests/actors"
+    mkdir -p "$work/tree/runtime" "$work/tree/actors" "$work/tree/tune" "$work/tree/include/troupe" "$work/tree/tests/actors"
     cat >"$work/tree/actors/good.c" <<'END'
 // good.c: keeps every rule; free() and "../" are only spoken of.
 #include <actors/good.h>
@@ -60,6 +60,8 @@ sh "$rules" "$work/tree" || { echo "a clean tree was refused"; failures=1; }
 
 echo '#include "../actors/good.h"' | breach x runtime/a.c 'goes up by ".."'
 echo '#include <actors/good.h>' | breach x runtime/a.c 'runtime includes actors/good.h of a layer above it'
+echo '#include <train/run_file.h>' | breach x tune/a.c 'tune includes train/run_file.h: it uses the public headers'
+echo '#include <actors/sched/scheduler.h>' | breach x tune/a.c 'tune includes actors/sched/scheduler.h: it uses'
 echo '#include <runtime/low.h>' | breach x include/troupe/a.h 'runtime/low.h, which is not public'
 echo '#include <zmq.h>' | breach x include/troupe/a.h 'of a library that users need not have'
 echo '#include <zmq.h>' | breach x runtime/a.c 'only runtime/link/zmq_internal.h may include zmq.h'

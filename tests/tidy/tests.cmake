@@ -19,8 +19,9 @@ if(TROUPE_LAYERED)
   add_test(NAME tidy/rooms COMMAND sh ${here}/tidy/rooms.sh ${PROJECT_SOURCE_DIR}
            $<TARGET_OBJECTS:troupe_runtime> $<TARGET_OBJECTS:troupe_actors> COMMAND_EXPAND_LISTS)
   set_tests_properties(tidy/rooms PROPERTIES TIMEOUT 60 LABELS "tidy")
-  troupe_script_test(tidy/inversion ${here}/tidy/inversion.sh $<TARGET_FILE:troupe_train>
-                     $<TARGET_FILE:troupe_tune>)
+  troupe_script_test(tidy/inversion ${here}/tidy/inversion.sh ${PROJECT_SOURCE_DIR}
+                     $<TARGET_FILE:troupe_actors> $<TARGET_FILE:troupe_train>
+                     $<TARGET_FILE:troupe_models> $<TARGET_FILE:troupe_tune>)
   troupe_script_test(tidy/rooms_test ${here}/tidy/rooms_test.sh ${PROJECT_SOURCE_DIR}
                      ${CMAKE_C_COMPILER})
   troupe_script_test(tidy/views ${here}/tidy/views.sh ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR}

@@ -1,5 +1,7 @@
 // test_server_choice.c: which train server a submission goes to, by the environment.
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <support.h>
 #include <train/server_choice.h>
 
@@ -29,11 +31,30 @@ static void test_what_is_neither_a_word_nor_a_folder_is_refused(void **state)
     assert_int_equal(use, TRP_SERVER_NOT);
 }
 
+static void test_the_folder_of_the_users_server_is_told(void **state)
+{
+    char folder[PATH_MAX], *top = support_directory_make(), *given = support_path(top, "state");
+    (void)state;
+    assert_int_equal(setenv("TROUPE_SERVER", "none", 1), 0); // Which says nothing about it.
+    assert_int_equal(setenv("TROUPE_STATE", given, 1), 0);
+    assert_int_equal(troupe_server_folder(folder, sizeof folder), TROUPE_OK);
+    assert_string_equal(folder, given);
+    assert_int_equal(troupe_server_folder(folder, strlen(given) + 1), TROUPE_OK);
+    memset(folder, 'x', sizeof folder);
+    assert_int_equal(troupe_server_folder(folder, strlen(given)), TROUPE_TOO_LARGE);
+    assert_int_equal(folder[0], 'x');
+    assert_int_equal(setenv("TROUPE_STATE", "relative", 1), 0);
+    assert_int_equal(troupe_server_folder(folder, sizeof folder), TROUPE_INVALID);
+    free(given);
+    support_directory_remove(top);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_folder_may_end_with_slashes),
         cmocka_unit_test(test_what_is_neither_a_word_nor_a_folder_is_refused),
+        cmocka_unit_test(test_the_folder_of_the_users_server_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

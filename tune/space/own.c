@@ -1,12 +1,12 @@
 // own.c: see tune/space/own.h.
 #include <tune/space/own.h>
 
-#include <models/push_record.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/options_take.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <troupe/repository.h>
 #include <tune/space/fields.h>
 #include <tune/space/options.h>
 #include <tune/space/space.h>
@@ -71,7 +71,7 @@ troupe_status trp_space_own_rows(const troupe_trainer *trainer, troupe_param **r
 // ---- with versions of a model
 
 static troupe_status describe(const troupe_trainer *trainer, const troupe_param *rows, size_t count,
-                              trp_arena *arena, const char **text)
+                              const char **text)
 {
     troupe_space *space;
     trp_buffer out = {0};
@@ -79,12 +79,12 @@ static troupe_status describe(const troupe_trainer *trainer, const troupe_param 
         return trp_error_prefix("the model's own space");
     trp_space_describe(space, &out);
     troupe_space_free(&space);
-    *text = trp_buffer_keep(&out, arena);
+    *text = trp_buffer_keep(&out, trp_arena_current());
     return *text != NULL ? TROUPE_OK
                          : troupe_fail(TROUPE_NO_MEMORY, "no memory for the model's own space");
 }
 
-static troupe_status say_space(const troupe_model *model, trp_arena *arena, const char **text)
+static troupe_status say_space(const troupe_model *model, const char **text)
 {
     troupe_param *rows;
     size_t count, used = 0;
@@ -96,12 +96,12 @@ static troupe_status say_space(const troupe_model *model, trp_arena *arena, cons
             rows[used++] = rows[i];
     troupe_status status = TROUPE_OK;
     if (used > 0)
-        status = describe(model->trainer, rows, used, arena, text);
+        status = describe(model->trainer, rows, used, text);
     trp_free(rows);
     return status;
 }
 
 __attribute__((constructor)) static void be_asked(void)
 {
-    trp_push_notes(TRP_OWN_SPACE, say_space);
+    (void)troupe_push_note_register(TRP_OWN_SPACE, say_space);
 }

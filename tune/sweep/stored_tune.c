@@ -3,7 +3,7 @@
 // trials have.
 #include <tune/sweep/stored_tune.h>
 
-#include <models/stored.h>
+#include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/options_take.h>
@@ -11,6 +11,7 @@
 #include <runtime/codec/json.h>
 #include <stdio.h>
 #include <string.h>
+#include <troupe/repository.h>
 #include <troupe/stored.h>
 #include <tune/space/named.h>
 #include <tune/space/own.h>
@@ -23,7 +24,7 @@ enum { ROWS_MAX = 256 };
 typedef struct stored {
     troupe_trainer trainer; // First.
     trp_arena arena, texts; // Its own; of who began it.
-    char ref[TRP_NAME_SIZE + 32];
+    char ref[TROUPE_REPOSITORY_NAME_MAX + 32];
     const char *json; // Of all trials; NULL: nothing.
     troupe_stored_options how;
     troupe_space *space;
@@ -74,9 +75,12 @@ static troupe_status submit(const troupe_trainer *trainer, const void *config,
 
 // ---- the space
 
-static troupe_status take_own_space(stored *it, const trp_push_record *record)
+static troupe_status take_own_space(stored *it, const troupe_version_info *version)
 {
-    const char *space = trp_push_note_of(record, TRP_OWN_SPACE);
+    const char *space = NULL;
+    for (size_t i = 0; i < version->note_count; i++)
+        if (strcmp(version->notes[i].name, TRP_OWN_SPACE) == 0)
+            space = version->notes[i].text;
     if (!space)
         return troupe_fail(TROUPE_NOT_FOUND,
                            "%s was pushed without a space (TROUPE_SPACE): expected one for the "
@@ -120,12 +124,22 @@ static troupe_status keep_text(stored *it, const char **text)
     return TROUPE_OK;
 }
 
+// The version, by its number: an alias may move meanwhile. Whether its program is whole shows when
+// the first trial is submitted.
+static troupe_status find(stored *it, const char *ref, troupe_version_info *version)
+{
+    TROUPE_TRY(troupe_repository_describe(ref, version, .repository = it->how.repository));
+    snprintf(it->ref, sizeof it->ref, "%s@%" PRId64, version->key, version->version);
+    it->trainer = (troupe_trainer){
+        .abi = TROUPE_ABI, .name = version->model, .config = &troupe_type_trp_text_config};
+    return keep_text(it, &it->trainer.name);
+}
+
 static troupe_status prepare(stored *it, const char *ref, const char *json)
 {
-    trp_stored_version version;
+    troupe_version_info version;
     trp_json value;
-    TROUPE_TRY(trp_stored_find(it->how.repository, ref, &it->arena, &version));
-    memcpy(it->ref, version.of.ref, sizeof it->ref); // An alias may move meanwhile.
+    TROUPE_TRY(find(it, ref, &version));
     it->json = json;
     TROUPE_TRY(keep_text(it, &it->json));
     TROUPE_TRY(keep_text(it, &it->how.repository));
@@ -137,12 +151,8 @@ static troupe_status prepare(stored *it, const char *ref, const char *json)
     it->port.model = it->ref;
     it->port.settings = it->json;
     if (!it->space)
-        TROUPE_TRY(take_own_space(it, &version.record));
-    TROUPE_TRY(check_space(it));
-    it->trainer = (troupe_trainer){.abi = TROUPE_ABI,
-                                   .name = version.manifest.trainer,
-                                   .config = &troupe_type_trp_text_config};
-    return TROUPE_OK;
+        TROUPE_TRY(take_own_space(it, &version));
+    return check_space(it);
 }
 
 static troupe_status make(const char *ref, const char *json, troupe_space *space,

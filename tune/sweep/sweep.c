@@ -2,7 +2,6 @@
 // its own (control.c) until it has ended.
 #include <tune/sweep/sweep.h>
 
-#include <actors/sched/scheduler.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -10,6 +9,7 @@
 #include <math.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
+#include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/base/thread.h>
@@ -19,8 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <train/opening.h>
-#include <train/storage.h>
 #include <tune/space/dims.h>
 #include <tune/sweep/control.h>
 #include <tune/sweep/journal.h>
@@ -118,14 +116,19 @@ static void clean_earlier(const char *folder, const char *name)
     if (trp_path_make(&earlier, "%.*s/%s%s", (int)(last - folder), folder, name, suffix) !=
         TROUPE_OK)
         return;
+    troupe_error kept;
+    trp_error_hold(&kept); // Who runs it still cleans it.
     DIR *trials = opendir(earlier.text);
     for (struct dirent *it; trials != NULL && (it = readdir(trials)) != NULL;) {
         if (it->d_name[0] != '.' &&
-            trp_path_make(&trial, "%s/%s", earlier.text, it->d_name) == TROUPE_OK)
-            trp_run_clean_left(trial.text);
+            trp_path_make(&trial, "%s/%s", earlier.text, it->d_name) == TROUPE_OK &&
+            troupe_run_clean(trial.text) == TROUPE_IO)
+            trp_log(TRP_INFO, "not everything that a killed trial left could be removed: %s",
+                    troupe_last_error()->text);
     }
     if (trials != NULL)
         closedir(trials);
+    trp_error_restore(&kept);
 }
 
 static troupe_status make_id(troupe_sweep *sweep)
@@ -451,8 +454,15 @@ troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *tr
 
 // ---- from other threads
 
-static bool wait_until_over(troupe_sweep *sweep, int timeout_ms)
+typedef struct waits {
+    troupe_sweep *sweep;
+    int timeout_ms;
+} waits;
+
+static troupe_status await_over(void *user)
 {
+    troupe_sweep *sweep = ((const waits *)user)->sweep;
+    int timeout_ms = ((const waits *)user)->timeout_ms;
     int64_t until = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
     const struct timespec deadline = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
     int error = 0;
@@ -462,7 +472,9 @@ static bool wait_until_over(troupe_sweep *sweep, int timeout_ms)
                                : pthread_cond_timedwait(&sweep->ended, &sweep->lock, &deadline);
     bool over = sweep->over;
     pthread_mutex_unlock(&sweep->lock);
-    return over;
+    if (!over)
+        return troupe_fail(TROUPE_TIMED_OUT, "the sweep has not ended within %d ms", timeout_ms);
+    return TROUPE_OK;
 }
 
 static troupe_status verdict(const troupe_sweep *sweep)
@@ -481,12 +493,7 @@ troupe_status troupe_sweep_wait(troupe_sweep *sweep, int timeout_ms)
 {
     if (TRP_IS_NULL(sweep))
         return TRP_NULL(sweep);
-    // Where this is a method, another thread runs the process's actors meanwhile.
-    TROUPE_TRY(trp_scheduler_block());
-    bool over = wait_until_over(sweep, timeout_ms);
-    trp_scheduler_unblock();
-    if (!over)
-        return troupe_fail(TROUPE_TIMED_OUT, "the sweep has not ended within %d ms", timeout_ms);
+    TROUPE_TRY(troupe_blocking_call(await_over, &(waits){sweep, timeout_ms}));
     if (sweep->failure.status == TROUPE_OK)
         return verdict(sweep);
     trp_error_set(&sweep->failure);

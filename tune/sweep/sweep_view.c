@@ -6,7 +6,6 @@
 #include <runtime/codec/json.h>
 #include <runtime/text/progress.h>
 #include <string.h>
-#include <train/spec.h>
 #include <tune/sweep/journal.h>
 #include <tune/sweep/sweep.h>
 #include <tune/sweep/sweep_facts.h>

@@ -1,10 +1,10 @@
 // tune.c: troupe_tune over the real Train.
+#include <limits.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/shm/process_table.h>
-#include <train/keys.h>
-#include <train/server_choice.h>
+#include <troupe/server.h>
 #include <tune/space/own.h>
 #include <tune/sweep/best_mode.h>
 #include <tune/sweep/sweep.h>
@@ -23,11 +23,26 @@ static void job_status(troupe_job *job, troupe_job_status *status)
 
 static troupe_status server_of_process(char **folder)
 {
-    trp_server_use use;
-    trp_path path;
-    TROUPE_TRY(trp_server_choose(TROUPE_SERVER_AUTO, &use, &path));
-    *folder = trp_strdup(path.text);
+    char path[PATH_MAX];
+    TROUPE_TRY(troupe_server_folder(path, sizeof path));
+    *folder = trp_strdup(path);
     return *folder != NULL ? TROUPE_OK : troupe_fail(TROUPE_NO_MEMORY, "no memory for a path");
+}
+
+// Of that server, whatever jobs with the key this program has.
+static troupe_status find_there(const char *key, const troupe_follower *follower,
+                                const troupe_gate *gate, troupe_job **job)
+{
+    const troupe_find_options how = {
+        .size = sizeof how, .follower = follower, .gate = gate, .server = TROUPE_SERVER_AUTO};
+    return troupe_job_find_with(key, job, &how);
+}
+
+static int pid_of(troupe_job *job)
+{
+    troupe_job_status now;
+    troupe_job_status_get(job, &now);
+    return now.pid;
 }
 
 static void leave(troupe_job **job)
@@ -39,7 +54,7 @@ const trp_sweep_port trp_sweep_train = {
     .cpus = cpus_of_process,
     .submit = troupe_submit_as,
     .server = server_of_process,
-    .find = trp_keys_find_there,
+    .find = find_there,
     .stop = troupe_job_stop,
     .pause = troupe_job_pause,
     .go_on = troupe_job_go_on,
@@ -47,7 +62,7 @@ const trp_sweep_port trp_sweep_train = {
     .kill = troupe_job_kill,
     .wait = troupe_job_wait,
     .status = job_status,
-    .pid = trp_handle_pid,
+    .pid = pid_of,
     .path = troupe_job_path,
     .close = troupe_job_close,
     .leave = leave,

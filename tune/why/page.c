@@ -5,7 +5,6 @@
 #include <math.h>
 #include <runtime/text/html_text.h>
 #include <string.h>
-#include <train/html_page.h>
 #include <troupe/runtime.h>
 #include <tune/why/assets.h>
 

@@ -1,10 +1,12 @@
 // times.c: when trials ran, as their folders beside the record say.
 #include <math.h>
+#include <runtime/base/arena.h>
+#include <runtime/base/error.h>
 #include <runtime/host/file.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <train/run_file.h>
+#include <troupe/train.h>
 #include <tune/why/trials.h>
 
 // Seconds of "2026-11-24T12:00:00.123Z"; NaN: it is none.
@@ -25,15 +27,18 @@ static void read_times(const trp_trials *trials, trp_seen_trial *trial)
 {
     trp_path run;
     trp_arena arena = {0};
-    trp_run_file file;
-    trp_end_file end;
+    troupe_run_info info;
+    troupe_error kept;
+    trp_error_hold(&kept);
+    trp_arena *outer = trp_arena_swap(&arena);
     if (trp_path_make(&run, "%s/%s", trials->folder, trial->name) == TROUPE_OK &&
-        trp_run_file_exists(run.text) && trp_run_file_read(run.text, &arena, &file) == TROUPE_OK) {
-        trial->began = seconds_of(file.head.created);
-        if (trp_end_file_read(run.text, &arena, &end) == TROUPE_OK)
-            trial->ended = seconds_of(end.at);
+        troupe_run_info_get(run.text, &info) == TROUPE_OK) {
+        trial->began = seconds_of(info.created);
+        trial->ended = info.ended ? seconds_of(info.at) : trial->ended;
     }
+    (void)trp_arena_swap(outer);
     trp_arena_clear(&arena);
+    trp_error_restore(&kept);
 }
 
 void trp_trials_times(trp_trials *trials)

@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <train/run_file.h>
 #include <tune/why/seen_reports.h>
 #include <unistd.h>
 

@@ -12,7 +12,6 @@
 #include <runtime/host/file.h>
 #include <stdlib.h>
 #include <string.h>
-#include <train/run_file.h>
 #include <tune/sweep/settings.h>
 #include <tune/why/command.h>
 #include <tune/why/fanova.h>
