@@ -1,12 +1,12 @@
 // launch_record.c: see launch_record.h.
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <runtime/base/buffer.h>
 #include <runtime/base/error.h>
 #include <runtime/host/file.h>
+#include <runtime/host/own_command.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,22 +133,6 @@ static troupe_status no_memory(void)
     return troupe_fail(TROUPE_NO_MEMORY, "no memory for how a program is started");
 }
 
-// The whole of a file of /proc, whose size is not known beforehand.
-static troupe_status read_all(const char *path, trp_buffer *out)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd >= 0 ? 1 : -1;
-    while (got > 0 && trp_buffer_reserve(out, 4096)) {
-        got = read(fd, out->data + out->size, 4096);
-        out->size += got > 0 ? (size_t)got : 0;
-    }
-    troupe_status status = got < 0 ? trp_fail_errno(TROUPE_IO, "%s cannot be read", path)
-                                   : (out->failed ? no_memory() : TROUPE_OK);
-    if (fd >= 0)
-        close(fd);
-    return status;
-}
-
 // ---- the objects
 
 typedef struct objects {
@@ -202,7 +186,7 @@ static troupe_status check_mapped(const objects *all)
 {
     static const char gone[] = " (deleted)";
     trp_buffer maps = {0};
-    troupe_status status = read_all("/proc/self/maps", &maps);
+    troupe_status status = trp_proc_read("/proc/self/maps", &maps);
     trp_buffer_append(&maps, "", 1);
     char *rest = NULL;
     char *line =
@@ -236,33 +220,6 @@ static troupe_status take_objects(trp_arena *arena, trp_wire_launch *launch)
 }
 
 // ---- what it was started with
-
-static troupe_status take_arguments(trp_arena *arena, trp_wire_launch *launch)
-{
-    trp_buffer line = {0};
-    size_t count = 0;
-    troupe_status status = read_all("/proc/self/cmdline", &line);
-    trp_buffer_append(&line, "", 1);
-    char *copy = status == TROUPE_OK && !line.failed ? trp_arena_alloc(arena, line.size) : NULL;
-    if (copy != NULL)
-        memcpy(copy, line.data, line.size);
-    size_t size = line.size - 1; // Without the end that was added.
-    trp_buffer_free(&line);
-    TROUPE_TRY(status);
-    if (copy == NULL)
-        return no_memory();
-    for (size_t at = 0; at < size; at += strlen(copy + at) + 1)
-        count++;
-    troupe_text *items = trp_arena_alloc(arena, (count + 1) * sizeof *items);
-    if (items == NULL)
-        return no_memory();
-    count = 0;
-    for (size_t at = 0; at < size; at += strlen(copy + at) + 1)
-        items[count++] = copy + at;
-    launch->arguments.items = items;
-    launch->arguments.count = count;
-    return TROUPE_OK;
-}
 
 // Those of this process alone.
 static bool is_left_out(const char *line)
@@ -325,7 +282,7 @@ static int own_umask(void)
 {
     trp_buffer text = {0};
     int mask = 022;
-    if (read_all("/proc/self/status", &text) == TROUPE_OK) {
+    if (trp_proc_read("/proc/self/status", &text) == TROUPE_OK) {
         trp_buffer_append(&text, "", 1);
         const char *at = text.failed ? NULL : strstr((const char *)text.data, "\nUmask:");
         if (at != NULL)
@@ -346,34 +303,14 @@ static troupe_status take_affinity(trp_arena *arena, trp_wire_launch *launch)
     return TROUPE_OK;
 }
 
-static troupe_status keep_path(trp_arena *arena, const char *path, troupe_text *kept)
-{
-    char *copy = trp_arena_alloc(arena, strlen(path) + 1);
-    if (copy == NULL)
-        return no_memory();
-    *kept = strcpy(copy, path);
-    return TROUPE_OK;
-}
-
-troupe_status trp_launch_record_words(trp_arena *arena, trp_wire_launch *launch)
-{
-    char path[PATH_MAX];
-    *launch = (trp_wire_launch){0};
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    if (length <= 0)
-        return trp_fail_errno(TROUPE_IO, "/proc/self/exe does not say which program this is");
-    path[length] = '\0';
-    TROUPE_TRY(keep_path(arena, path, &launch->program));
-    if (getcwd(path, sizeof path) == NULL)
-        return trp_fail_errno(TROUPE_IO, "cannot tell which folder this is");
-    TROUPE_TRY(keep_path(arena, path, &launch->folder));
-    return take_arguments(arena, launch);
-}
-
 troupe_status trp_launch_record_make(trp_arena *arena, trp_wire_launch *launch)
 {
-    TROUPE_TRY(trp_launch_record_words(arena, launch));
-    launch->umask = own_umask();
+    trp_own_command own;
+    TROUPE_TRY(trp_own_command_find(arena, &own));
+    *launch = (trp_wire_launch){.program = own.program,
+                                .arguments = own.arguments,
+                                .folder = own.folder,
+                                .umask = own_umask()};
     errno = 0;
     launch->nice = getpriority(PRIO_PROCESS, 0);
     TROUPE_TRY(take_environment(arena, launch));

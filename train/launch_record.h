@@ -14,7 +14,5 @@ troupe_status trp_launch_record_check_rights(void);
 // Writes it down, as it is now; all that it points to is in the arena. TROUPE_IO, TROUPE_NO_MEMORY,
 // TROUPE_UNSUPPORTED: a file of the program was replaced since it was started.
 troupe_status trp_launch_record_make(trp_arena *arena, trp_wire_launch *launch);
-// The part of it that another person may see: program, arguments and folder.
-troupe_status trp_launch_record_words(trp_arena *arena, trp_wire_launch *launch);
 
 #endif

@@ -5,13 +5,13 @@
 #include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/own_command.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <train/launch_record.h>
 #include <tune/sweep/sweep.h>
 #include <unistd.h>
 
@@ -35,16 +35,16 @@ static void write_schema(const troupe_trainer *trainer, char text[17])
 
 void trp_best_program_note(trp_buffer *line, const troupe_sweep *sweep)
 {
-    trp_wire_launch launch;
+    trp_own_command own;
     trp_arena arena = {0};
     troupe_error kept;
     char schema[17];
     trp_error_hold(&kept);
     write_schema(sweep->trainer, schema);
-    if (trp_launch_record_words(&arena, &launch) == TROUPE_OK) {
-        const trp_best_program program = {.path = launch.program,
-                                          .arguments = launch.arguments,
-                                          .folder = launch.folder,
+    if (trp_own_command_find(&arena, &own) == TROUPE_OK) {
+        const trp_best_program program = {.path = own.program,
+                                          .arguments = own.arguments,
+                                          .folder = own.folder,
                                           .sweep = sweep->how.name,
                                           .schema = schema};
         trp_buffer_printf(line, ", \"program\": ");
