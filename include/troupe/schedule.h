@@ -109,7 +109,8 @@ typedef struct troupe_hyperband_options {
     size_t size;
     int limit;     // Most reports of a trial, R; default 81.
     int reduction; // eta; default 3.
-    // Brackets and sizes as Ray's HyperBandScheduler makes them.
+    // Brackets and sizes as Ray's HyperBandScheduler makes them, and of equal scores the trial that
+    // was added last is better.
     bool as_ray;
     int unused_;
 } troupe_hyperband_options;

@@ -118,6 +118,13 @@ static bool is_full(const bracket *in)
     return in->joined >= in->size;
 }
 
+// A trial's number in a ranking, and back: of equal scores the first one is better, with Ray the
+// last.
+static int ranked_as(const hyperband *self, int trial)
+{
+    return self->how.as_ray ? -1 - trial : trial;
+}
+
 // Halves a bracket whose trials of this stage have all come to their rung or left: its best are
 // ready, the others dropped. `last`: the trial that came last, which runs still, or -1: it is put
 // in no queue. Returns whether that one goes on.
@@ -132,13 +139,14 @@ static bool halve(hyperband *self, bracket *in, int last)
     for (size_t i = 0; in->waiting.count > 0; i++) {
         trp_ranked best = trp_ranking_at(&in->waiting, 0);
         trp_ranking_remove(&in->waiting, best.score, best.id);
-        seat *of = trp_seats_at(&self->seats, best.id);
-        if (best.id == last) {
+        int trial = ranked_as(self, best.id);
+        seat *of = trp_seats_at(&self->seats, trial);
+        if (trial == last) {
             goes_on = i < promoted;
             continue;
         }
         of->state = i < promoted ? TRP_SEAT_READY : TRP_SEAT_DROPPED;
-        push(self, i < promoted ? &self->ready : &self->dropped, best.id);
+        push(self, i < promoted ? &self->ready : &self->dropped, trial);
     }
     in->rung++;
     in->entered = (int)most;
@@ -232,7 +240,7 @@ static troupe_status hyperband_decide(troupe_scheduler *scheduler, const troupe_
     }
     if (progress->report < plan->levels[in->rung])
         return TROUPE_OK;
-    if (!trp_ranking_add(&in->waiting, progress->score, progress->trial))
+    if (!trp_ranking_add(&in->waiting, progress->score, ranked_as(self, progress->trial)))
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for one more score of a bracket");
     of->score = progress->score;
     in->pending--;
@@ -260,7 +268,7 @@ static troupe_status hyperband_ended(troupe_scheduler *scheduler, int trial, tro
     trp_seat was = of->state;
     of->state = TRP_SEAT_OVER;
     if (was == TRP_SEAT_WAITING)
-        trp_ranking_remove(&in->waiting, of->score, trial);
+        trp_ranking_remove(&in->waiting, of->score, ranked_as(self, trial));
     if (was == TRP_SEAT_RUNNING || was == TRP_SEAT_ENDING)
         self->running--;
     if (was == TRP_SEAT_RUNNING || was == TRP_SEAT_READY)
