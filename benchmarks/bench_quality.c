@@ -1,4 +1,5 @@
-// bench_quality.c: how good are the points that searchers find, beside the same samplers of Optuna?
+// bench_quality.c: how good are the points that searchers find, beside the same samplers of Optuna,
+// and the trials that schedulers keep?
 //
 //     bench_quality [quick] [ROW...]
 //     bench_quality check
@@ -13,10 +14,16 @@
 // Then the counts: on how many rows a searcher is no worse (p >= 0.05), and on how many the default
 // one has a better median than Optuna's default.
 //
-// What Optuna came to is kept in the folder `quality` beside this program, row by row, so that a
+// quality.asha.<family> and quality.hyperband.<family> are schedulers on learning curves
+// (tune/curves.h) beside Optuna's pruners, and quality.asha.ray.<family> and
+// quality.hyperband.ray.<family> the same with .as_ray beside Ray Tune's. A value is the regret of
+// the trial that is taken in the end.
+//
+// What peers came to is kept in the folder `quality` beside this program, row by row, so that a
 // run that was interrupted goes on; ours is searched anew each time. Quick: ours alone, 3 seeds and
 // 30 trials. `check` tries the functions and the statistics on what is known of them.
 #include "harness_rows.h"
+#include "quality_curves.h"
 #include "tune/functions.h"
 #include "tune/statistics.h"
 
@@ -129,7 +136,7 @@ static double search(troupe_searcher *searcher, const tune_function *on, uint64_
     return best;
 }
 
-// ---- Optuna
+// ---- Peers
 
 static bool kept_path(const char *row, char *path, size_t capacity)
 {
@@ -156,24 +163,19 @@ static bool read_values(const char *out, size_t seeds, sample *theirs)
     return theirs->count == seeds;
 }
 
-static void search_theirs(const char *row, const struct searcher *by, const tune_function *on,
-                          size_t seeds, int trials, sample *theirs)
+// Has a peer's program print its values, unless they are kept.
+static void ask_peer(const char *row, const char *const *command, size_t seeds, sample *theirs)
 {
     static char out[8192];
-    char path[512], count[16], budget[16];
+    char path[512];
     bool keeps = kept_path(row, path, sizeof path);
     FILE *kept = keeps ? fopen(path, "re") : NULL;
-    snprintf(theirs->name, sizeof theirs->name, "Optuna");
     if (kept != NULL) {
         out[fread(out, 1, sizeof out - 1, kept)] = 0;
         fclose(kept);
         if (read_values(out, seeds, theirs))
             return;
     }
-    snprintf(count, sizeof count, "%zu", seeds);
-    snprintf(budget, sizeof budget, "%d", trials);
-    const char *command[] = {
-        "compare/peer_optuna", "quality", by->name, on->name, budget, count, NULL};
     if (!bench_run(command, PEER_SECONDS, out, sizeof out, theirs->missing))
         return;
     if (!read_values(out, seeds, theirs)) {
@@ -192,20 +194,41 @@ static void search_theirs(const char *row, const struct searcher *by, const tune
         rename(draft, path);
 }
 
+static void search_theirs(const char *row, const struct searcher *by, const tune_function *on,
+                          size_t seeds, int trials, sample *theirs)
+{
+    char count[16], budget[16];
+    snprintf(count, sizeof count, "%zu", seeds);
+    snprintf(budget, sizeof budget, "%d", trials);
+    snprintf(theirs->name, sizeof theirs->name, "Optuna");
+    const char *command[] = {
+        "compare/peer_optuna", "quality", by->name, on->name, budget, count, NULL};
+    ask_peer(row, command, seeds, theirs);
+}
+
 // ---- Rows
 
 typedef struct count {
     int rows, no_worse, better, clearly_better;
 } count;
 
-static void print_row(const char *row, const tune_function *on, int trials, const sample *ours,
+static bool are_same(const sample *ours, const sample *theirs)
+{
+    bool same = ours->count == theirs->count;
+    for (size_t i = 0; i < ours->count && same; i++)
+        same = ours->values[i] == theirs->values[i];
+    return same;
+}
+
+// `unit`: "volume", of which more is better, or another, of which less is.
+static void print_row(const char *row, const char *unit, int trials, const sample *ours,
                       const sample *theirs, count *counted)
 {
-    bool volume = on->objectives > 1;
+    bool volume = strcmp(unit, "volume") == 0;
     tune_summary a = tune_summarize(ours->values, ours->count);
     printf("{\"name\": \"%s\", \"unit\": \"%s\", \"trials\": %d, \"seeds\": %zu, \"value\": %.5g, "
            "\"min\": %.5g, \"max\": %.5g",
-           row, volume ? "volume" : "distance", trials, ours->count, a.median, a.low, a.high);
+           row, unit, trials, ours->count, a.median, a.low, a.high);
     if (theirs->missing[0] != 0 || theirs->count == 0) {
         if (!bench_rows_quick())
             printf(", \"peer\": \"%s\", \"peer_value\": null, \"note\": \"missing: %s\"",
@@ -222,9 +245,10 @@ static void print_row(const char *row, const tune_function *on, int trials, cons
     printf(", \"peer\": \"%s\", \"peer_value\": %.5g, \"peer_min\": %.5g, \"peer_max\": %.5g, "
            "\"p_worse\": %.3g, \"p_better\": %.3g, \"note\": \"%s\"}\n",
            theirs->name, b.median, b.low, b.high, worse, better,
-           worse < 0.05    ? "worse"
-           : better < 0.05 ? "better"
-                           : "no difference that shows");
+           are_same(ours, theirs) ? "the same of every seed"
+           : worse < 0.05         ? "worse"
+           : better < 0.05        ? "better"
+                                  : "no difference that shows");
     fflush(stdout);
     counted->rows++;
     counted->no_worse += worse >= 0.05;
@@ -251,24 +275,73 @@ static bool measure(const struct searcher *by, const tune_function *on, count *c
         ours.values[ours.count] = search(by->make(), on, ours.count + 1, trials);
     if (!bench_rows_quick())
         search_theirs(row, by, on, seeds, trials, &theirs);
-    print_row(row, on, trials, &ours, &theirs, counted);
+    print_row(row, on->objectives > 1 ? "volume" : "distance", trials, &ours, &theirs, counted);
     return true;
 }
 
-static void print_count(const struct searcher *by, const count *counted)
+// ---- Schedulers
+
+static const struct scheduler {
+    const char *name, *peer; // "asha", "asha.ray".
+    bool hyperband, as_ray;
+} schedulers[] = {
+    {"asha", "Optuna", false, false},
+    {"asha.ray", "Ray Tune", false, true},
+    {"hyperband", "Optuna", true, false},
+    {"hyperband.ray", "Ray Tune", true, true},
+};
+enum { SCHEDULERS = sizeof schedulers / sizeof *schedulers };
+
+static double sweep(const struct scheduler *by, const char *family, uint64_t seed)
 {
-    int good = by->better ? counted->better : counted->no_worse;
+    tune_curves *of = tune_curves_open(family, seed);
+    if (of == NULL)
+        bench_die("bench_quality: no curves %s", family);
+    int limit = tune_curves_epochs(of);
+    troupe_scheduler *scheduler = by->hyperband
+                                      ? troupe_hyperband(.limit = limit, .as_ray = by->as_ray)
+                                      : troupe_asha(.limit = limit, .as_ray = by->as_ray);
+    double regret = quality_sweep(of, scheduler, seed);
+    tune_curves_close(of);
+    return regret;
+}
+
+static bool measure_scheduler(const struct scheduler *by, const char *family, count *counted)
+{
+    char row[128], seeds[16];
+    static sample ours, theirs;
+    snprintf(row, sizeof row, "quality.%s.%s", by->name, family);
+    if (!bench_rows_wanted(row))
+        return false;
+    memset(&ours, 0, sizeof ours);
+    memset(&theirs, 0, sizeof theirs);
+    size_t runs = bench_rows_quick() ? QUICK_SEEDS : TUNE_SEEDS;
+    for (ours.count = 0; ours.count < runs; ours.count++)
+        ours.values[ours.count] = sweep(by, family, ours.count + 1);
+    snprintf(seeds, sizeof seeds, "%zu", runs);
+    snprintf(theirs.name, sizeof theirs.name, "%s", by->peer);
+    const char *name = by->hyperband ? "hyperband" : "asha";
+    const char *optuna[] = {"compare/peer_optuna", "curves", name, family, seeds, NULL};
+    const char *ray[] = {"compare/peer_ray_curves", name, family, seeds, NULL};
+    if (!bench_rows_quick())
+        ask_peer(row, by->as_ray ? ray : optuna, runs, &theirs);
+    print_row(row, "regret", TUNE_CURVE_BUDGET, &ours, &theirs, counted);
+    return true;
+}
+
+static void print_count(const char *name, double wanted, bool better, const count *counted)
+{
+    int good = better ? counted->better : counted->no_worse;
     if (counted->rows == 0)
         return;
     double share = (double)good / counted->rows;
     printf("{\"name\": \"quality.count.%s\", \"unit\": \"share\", \"value\": %.3g, \"rows\": %d, "
            "\"no_worse\": %d, \"better_median\": %d, \"clearly_better\": %d",
-           by->name, share, counted->rows, counted->no_worse, counted->better,
-           counted->clearly_better);
-    if (by->share > 0)
+           name, share, counted->rows, counted->no_worse, counted->better, counted->clearly_better);
+    if (wanted > 0)
         printf(", \"note\": \"%s on %d of %d rows: at least %.3g was wanted, which %s\"",
-               by->better ? "a better median" : "no worse", good, counted->rows, by->share,
-               share >= by->share ? "holds" : "does not hold");
+               better ? "a better median" : "no worse", good, counted->rows, wanted,
+               share >= wanted ? "holds" : "does not hold");
     printf("}\n");
     fflush(stdout);
 }
@@ -334,10 +407,40 @@ static void check_function(const tune_function *on)
     }
 }
 
+// A trial reports at the end what it comes to, but for noise, and one is the best of all.
+static void check_curves(const char *family)
+{
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        tune_curves *of = tune_curves_open(family, seed);
+        if (of == NULL)
+            bench_die("bench_quality: no curves %s", family);
+        int last = tune_curves_epochs(of), falls = 0;
+        double least = INFINITY, low = INFINITY, high = -INFINITY;
+        for (int i = 0; i < tune_curves_trials(of); i++) {
+            double regret = tune_curves_regret(of, i), score = tune_curves_score(of, i, last);
+            least = fmin(least, regret);
+            low = fmin(low, score - regret);
+            high = fmax(high, score - regret);
+            falls += score < tune_curves_score(of, i, 1);
+            expect(family, tune_curves_pace(of, i), 1, 0.5);
+        }
+        expect(family, least, 0, 0);
+        expect(family, low, high, 0.12);
+        expect(family, falls, tune_curves_trials(of), 0.02 * tune_curves_trials(of));
+        double ours = quality_sweep(of, troupe_asha(.limit = last), seed);
+        double again = quality_sweep(of, troupe_asha(.limit = last), seed);
+        expect(family, ours, again, 0);
+        expect(family, ours, 0, 0.5);
+        tune_curves_close(of);
+    }
+}
+
 static int check(void)
 {
     for (size_t i = 0; i < tune_function_count(); i++)
         check_function(tune_function_at(i));
+    for (size_t i = 0; tune_curve_family(i) != NULL; i++)
+        check_curves(tune_curve_family(i));
     // ZDT at x = (1/4, 0 ..), where g is 1.
     const double wanted[] = {0.5, 1 - 1 / 16.0, 1 - 0.5 - 0.25};
     for (int i = 0; i < 3; i++) {
@@ -372,13 +475,18 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "check") == 0)
         return check();
     bench_rows_open(argc, argv);
-    count counts[SEARCHERS] = {{0}};
+    count counts[SEARCHERS] = {{0}}, of_schedulers[SCHEDULERS] = {{0}};
     bool any = false;
     for (size_t i = 0; i < SEARCHERS; i++)
         for (size_t k = 0; k < tune_function_count(); k++)
             any |= measure(&searchers[i], tune_function_at(k), &counts[i]);
+    for (size_t i = 0; i < SCHEDULERS; i++)
+        for (size_t k = 0; tune_curve_family(k) != NULL; k++)
+            any |= measure_scheduler(&schedulers[i], tune_curve_family(k), &of_schedulers[i]);
     for (size_t i = 0; i < SEARCHERS; i++)
-        print_count(&searchers[i], &counts[i]);
+        print_count(searchers[i].name, searchers[i].share, searchers[i].better, &counts[i]);
+    for (size_t i = 0; i < SCHEDULERS; i++)
+        print_count(schedulers[i].name, 0, false, &of_schedulers[i]);
     if (!any)
         bench_die("no figure's name begins like that");
     return EXIT_SUCCESS;

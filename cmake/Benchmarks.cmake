@@ -43,6 +43,7 @@ target_link_libraries(tune_functions PRIVATE m)
 target_compile_definitions(tune_functions PRIVATE TUNE_FOLDER="${PROJECT_SOURCE_DIR}/benchmarks/tune")
 set_target_properties(tune_functions PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${benchmarks_dir}/compare)
 target_link_libraries(bench_quality PRIVATE tune_functions)
+target_sources(bench_quality PRIVATE ${PROJECT_SOURCE_DIR}/benchmarks/quality_curves.c)
 
 if(TARGET peer_mpi)
   target_link_libraries(peer_mpi PRIVATE MPI::MPI_C)
@@ -156,6 +157,7 @@ if(TROUPE_PEERS) # It runs the program of its own name.
   configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_mlflow COPYONLY)
   configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_optuna COPYONLY)
   configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_ray_tune COPYONLY)
+  configure_file(${compare_dir}/peer_ray.sh ${benchmarks_dir}/compare/peer_ray_curves COPYONLY)
 endif()
 # The load of bench_server, and of its peer.
 configure_file(${PROJECT_SOURCE_DIR}/benchmarks/measure/load.sh ${benchmarks_dir}/measure/load COPYONLY)

@@ -5,6 +5,10 @@
 Searches a function of benchmarks/tune with the seeds 1 to <seeds>. Prints "peer <name>", then "value <value>" for each
 seed: the best score, or for two objectives the volume that all points dominate.
 
+    peer_optuna curves <asha|hyperband> <family> <seeds>
+
+The same for its pruners on learning curves, of which a value is the regret.
+
     peer_optuna tune <folder> ROW...
 
 Prints "<row> <value>" for each of these rows of bench_tune: measure/tune.c does the same work.
@@ -119,6 +123,43 @@ def quality(sampler, name, trials, seeds):
     print(f"peer Optuna {optuna.__version__} {kind}")
     for seed in range(1, int(seeds) + 1):
         print(f"value {search(functions, sampler, name, int(trials), seed):.17g}", flush=True)
+
+
+class Pruned:
+    """A study whose pruner is the scheduler of curves.py."""
+
+    def __init__(self, pruner, name, seed, most):
+        self.most = most
+        self.study = optuna.create_study(study_name=f"{name}-{seed}", pruner=pruner,
+                                         sampler=optuna.samplers.RandomSampler(seed=seed))
+        self.trials = []
+
+    def next(self):
+        if len(self.trials) == self.most:
+            return None
+        self.trials.append(self.study.ask())
+        return len(self.trials) - 1
+
+    def decide(self, number, epoch, score):
+        trial = self.trials[number]
+        trial.report(score, epoch)
+        if not trial.should_prune():
+            return "go"
+        self.study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        return "stop"
+
+    def ended(self, number, score):
+        self.study.tell(self.trials[number], score)
+
+
+def curves(name, family, seeds):
+    from curves import print_regrets
+    pruners = optuna.pruners
+    make = {"asha": lambda epochs: pruners.SuccessiveHalvingPruner(min_resource=1, reduction_factor=4),
+            "hyperband": lambda epochs: pruners.HyperbandPruner(min_resource=1, max_resource=epochs,
+                                                                reduction_factor=3)}[name]
+    print_regrets(f"Optuna {optuna.__version__} {type(make(81)).__name__}", family, seeds,
+                  lambda epochs, trials, seed: Pruned(make(epochs), family, seed, trials))
 
 
 # Samplers that keep what they know in trials that they have suggested are measured from the first trial on; the others
@@ -239,6 +280,8 @@ def tune(folder, *rows):
 if __name__ == "__main__":
     if sys.argv[1] == "quality":
         quality(*sys.argv[2:])
+    elif sys.argv[1] == "curves":
+        curves(*sys.argv[2:])
     elif sys.argv[1] == "tune":
         tune(*sys.argv[2:])
     else:
