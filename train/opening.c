@@ -248,36 +248,44 @@ static troupe_status newest_checkpoint(const char *run, int64_t *newest)
     return status == TROUPE_NOT_FOUND ? TROUPE_OK : status;
 }
 
-// What is not of a driver that died as it made a run.
-static void note_other(void *user, const char *child)
+typedef struct unmade {
+    bool emptied;             // It has a run.json, which is empty.
+    char other[NAME_MAX + 1]; // What is not of a driver that died as it made a run.
+} unmade;
+
+static void note_child(void *user, const char *child)
 {
     static const char *const ours[] = {"alive",   "run.json.new", "journal.jsonl", "job",
                                        "job.new", "checkpoints/", "log/",          "fetched/"};
-    char *other = (char *)user;
+    unmade *found = (unmade *)user;
+    if (strcmp(child, "run.json") == 0) {
+        found->emptied = true;
+        return;
+    }
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
         if (strcmp(child, ours[i]) == 0)
             return;
-    snprintf(other, NAME_MAX + 1, "%s", child);
+    snprintf(found->other, sizeof found->other, "%s", child);
 }
 
 // That a folder without run.json holds nothing but what a driver leaves that dies as it makes a
-// run.
+// run. One whose run.json is empty is a run's, of which a loss of power took what was not synced.
 static troupe_status check_unmade(const char *run)
 {
     int64_t newest;
-    char other[NAME_MAX + 1] = "";
+    unmade found = {0};
     TROUPE_TRY(newest_checkpoint(run, &newest));
     if (newest >= 0)
         return troupe_fail(TROUPE_CORRUPT,
                            "%s has checkpoints and no run.json: was it copied in part?", run);
-    troupe_status status = trp_storage_list(run, note_other, other);
+    troupe_status status = trp_storage_list(run, note_child, &found);
     if (status != TROUPE_OK && status != TROUPE_NOT_FOUND)
         return status;
-    if (other[0] != '\0')
+    if (!found.emptied && found.other[0] != '\0')
         return troupe_fail(TROUPE_EXISTS,
                            "%s is not the folder of a run: it has no run.json, but "
                            "'%s'",
-                           run, other);
+                           run, found.other);
     return TROUPE_OK;
 }
 
@@ -429,7 +437,8 @@ static troupe_status write_run_file(trp_job *job, const trp_run_file *found)
     if (o->metadata != NULL)
         file.metadata = (trp_json){o->metadata, strlen(o->metadata)};
     file.config = (trp_json){job->config_json, strlen(job->config_json)};
-    troupe_status status = trp_run_file_write(job->path, &file, job->opening.lasts);
+    // One that checkpoints need is replaced by one that lasts.
+    troupe_status status = trp_run_file_write(job->path, &file, !is_new || job->opening.lasts);
     if (status == TROUPE_OK && file.metadata.size > 0 && o->metadata == NULL) {
         char *copy = trp_arena_alloc(&job->arena, file.metadata.size + 1);
         if (copy == NULL)
@@ -477,12 +486,11 @@ static troupe_status begin(trp_job *job, trp_run_file *file)
     opening->epoch = opening->history.epoch + 1;
     TROUPE_TRY(trp_alive_begin(opening->alive, &opening->epoch, RANKS_END_MS));
     TROUPE_TRY(trp_run_clean(job)); // Makes the folder of checkpoints.
-    // What goes on has lasted so far.
-    opening->lasts =
-        job->options.sync != TROUPE_SYNC_CHECKPOINTS || !is_new || !trp_path_is_local(job->path);
+    bool local = trp_path_is_local(job->path);
+    opening->lasts = job->options.sync != TROUPE_SYNC_CHECKPOINTS || !local;
     TROUPE_TRY(put_down(job, file));
-    if (is_new && opening->lasts && trp_path_is_local(job->path))
-        TROUPE_TRY(sync_name(job->path));
+    if (local && opening->lasts) // An earlier opening may have synced nothing of what is there.
+        TROUPE_TRY(is_new ? sync_name(job->path) : trp_run_sync(job->path));
     TROUPE_TRY(trp_end_file_remove(job->path));
     trp_run_journal_opened(&opening->journal, opening->epoch);
     return TROUPE_OK;

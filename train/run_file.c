@@ -29,12 +29,17 @@ troupe_status trp_status_of_word(const char *word)
     return TROUPE_FAILED;
 }
 
-// Reads a document into memory of the arena and checks its version.
+// Reads a document into memory of the arena and checks its version. An empty one is none: what was
+// not synced may be that after a loss of power.
 static troupe_status read_document(const char *path, trp_arena *arena, trp_json *document)
 {
     unsigned char *data;
     size_t size;
     TROUPE_TRY(trp_storage_read(path, &data, &size));
+    if (size == 0) {
+        trp_free(data);
+        return troupe_fail(TROUPE_NOT_FOUND, "%s is empty", path);
+    }
     char *copy = trp_arena_alloc(arena, size + 1);
     if (copy != NULL)
         memcpy(copy, data, size);

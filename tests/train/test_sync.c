@@ -5,8 +5,11 @@
 #include <errno.h>
 #include <runtime/host/file.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <troupe.h>
+#include <unistd.h>
 
 TROUPE_STRUCT(settings, (int, saves)); // Before that many of its reports.
 TROUPE_STRUCT(model, (double, weight));
@@ -16,6 +19,8 @@ enum { REPORTS = 3 };
 static troupe_status fit(troupe_rank *me, const settings *config)
 {
     model made = {.weight = 1};
+    if (getenv("FIT_FAILS") != NULL)
+        return troupe_fail(TROUPE_FAILED, "before its first report");
     for (int i = 1; i <= REPORTS; i++) {
         if (i <= config->saves)
             TROUPE_TRY(troupe_save(model, me, &made));
@@ -42,18 +47,38 @@ static int count_sync(const char *step)
 }
 
 // Runs it, and counts what this process has synced meanwhile.
-static syncs run(const char *storage, troupe_sync how, int saves, troupe_result **result)
+static syncs run_as(const char *storage, troupe_sync how, int saves, troupe_result **result,
+                    troupe_open open)
 {
     settings config = {saves};
+    bool fails = getenv("FIT_FAILS") != NULL;
     troupe_must(troupe_start(0, NULL, .cpus = 1));
     atomic_store(&files, 0);
     atomic_store(&folders, 0);
     atomic_store(&trp_file_probe, count_sync);
-    troupe_must(troupe_train(fit, &config, result, .storage = storage, .name = "run", .sync = how));
+    troupe_status status = troupe_train(fit, &config, result, .storage = storage, .name = "run",
+                                        .sync = how, .open = open);
     atomic_store(&trp_file_probe, NULL);
-    assert_int_equal(troupe_result_reports(*result), REPORTS);
+    assert_int_equal(status, fails ? TROUPE_FAILED : TROUPE_OK);
+    assert_int_equal(troupe_result_reports(*result), fails ? 0 : REPORTS);
     assert_int_equal(troupe_stop(), 0);
     return (syncs){atomic_load(&files), atomic_load(&folders)};
+}
+
+static syncs run(const char *storage, troupe_sync how, int saves, troupe_result **result)
+{
+    return run_as(storage, how, saves, result, TROUPE_OPEN_NEW);
+}
+
+// A run that has failed before its first report, without a sync of its own.
+static void leave_unsynced(const char *storage, int saves)
+{
+    troupe_result *result;
+    setenv("FIT_FAILS", "1", 1);
+    syncs none = run_as(storage, TROUPE_SYNC_CHECKPOINTS, saves, &result, TROUPE_OPEN_NEW);
+    unsetenv("FIT_FAILS");
+    assert_int_equal(none.files + none.folders, 0);
+    troupe_result_free(&result);
 }
 
 static void test_a_run_that_saves_nothing_syncs_nothing_of_its_own(void **state)
@@ -111,12 +136,60 @@ static void test_no_checkpoint_is_there_before_what_its_run_is_lasts(void **stat
     support_directory_remove(storage);
 }
 
+static void test_a_run_that_goes_on_may_not_have_lasted(void **state)
+{
+    (void)state;
+    troupe_result *result;
+    for (troupe_sync how = TROUPE_SYNC_ALL; how <= TROUPE_SYNC_CHECKPOINTS; how++) {
+        char *storage = support_directory_make();
+        syncs of_new = run(storage, how, REPORTS, &result);
+        troupe_result_free(&result);
+        support_directory_remove(storage);
+        storage = support_directory_make();
+        leave_unsynced(storage, REPORTS);
+        syncs again = run_as(storage, how, REPORTS, &result, TROUPE_OPEN_RESUME);
+        troupe_result_free(&result);
+        support_directory_remove(storage);
+        assert_int_equal(again.files, of_new.files);
+        assert_true(again.folders >= of_new.folders);
+    }
+}
+
+static void test_what_a_loss_of_power_has_emptied_begins_anew(void **state)
+{
+    (void)state;
+    char *storage = support_directory_make(), path[4096];
+    troupe_result *result;
+    leave_unsynced(storage, 1);
+    snprintf(path, sizeof path, "%s/run/run.json", storage);
+    assert_int_equal(truncate(path, 0), 0);
+    snprintf(path, sizeof path, "%s/run", storage);
+    assert_false(troupe_can_resume(path));
+    (void)run_as(storage, TROUPE_SYNC_CHECKPOINTS, 1, &result, TROUPE_OPEN_RESUME_OR_NEW);
+    assert_string_equal(troupe_result_path(result) + strlen(storage), "/run");
+    troupe_result_free(&result);
+    assert_true(troupe_can_resume(path));
+    // With a checkpoint that it belongs to it is damaged.
+    char file[4200];
+    snprintf(file, sizeof file, "%s/run.json", path);
+    assert_int_equal(truncate(file, 0), 0);
+    settings config = {1};
+    troupe_must(troupe_start(0, NULL, .cpus = 1));
+    assert_int_equal(troupe_train(fit, &config, &result, .storage = storage, .name = "run",
+                                  .open = TROUPE_OPEN_RESUME_OR_NEW),
+                     TROUPE_CORRUPT);
+    assert_int_equal(troupe_stop(), 0);
+    support_directory_remove(storage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_run_that_saves_nothing_syncs_nothing_of_its_own),
         cmocka_unit_test(test_a_checkpoint_lasts_with_what_its_run_is),
         cmocka_unit_test(test_no_checkpoint_is_there_before_what_its_run_is_lasts),
+        cmocka_unit_test(test_a_run_that_goes_on_may_not_have_lasted),
+        cmocka_unit_test(test_what_a_loss_of_power_has_emptied_begins_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
