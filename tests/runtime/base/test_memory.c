@@ -6,6 +6,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <support.h>
@@ -26,6 +27,41 @@ static void test_memory_is_zeroed(void **state)
     trp_free(NULL);
     assert_null(trp_alloc(SIZE_MAX));
     assert_null(trp_strdup(NULL));
+}
+
+// Whether the mapping of that address asks for large pages; -1: the system does not say.
+static int asks_for_large_pages(const void *at)
+{
+    FILE *maps = fopen("/proc/self/smaps", "re");
+    unsigned long long from, to, is = (unsigned long long)(uintptr_t)at;
+    char line[512];
+    bool within = false;
+    int asks = -1;
+    while (maps != NULL && asks < 0 && fgets(line, sizeof line, maps) != NULL) {
+        if (sscanf(line, "%llx-%llx ", &from, &to) == 2)
+            within = from <= is && is < to;
+        else if (within && strncmp(line, "VmFlags:", 8) == 0)
+            asks = strstr(line, " hg") != NULL;
+    }
+    if (maps != NULL)
+        (void)fclose(maps);
+    return asks;
+}
+
+// A fault for each 4 KiB takes longer than what is read into them.
+static void test_a_large_block_asks_for_large_pages(void **state)
+{
+    (void)state;
+    enum { LARGE = 64 << 20 };
+    if (!support_exists("/sys/kernel/mm/transparent_hugepage/enabled"))
+        skip();
+    unsigned char *block = (unsigned char *)trp_alloc(LARGE),
+                  *small = (unsigned char *)trp_alloc(64);
+    assert_true(block != NULL && small != NULL);
+    assert_int_not_equal(asks_for_large_pages(block + LARGE / 2), 0);
+    assert_int_not_equal(asks_for_large_pages(small), 1);
+    trp_free(block);
+    trp_free(small);
 }
 
 static void test_the_nth_allocation_fails(void **state)
@@ -216,6 +252,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_is_zeroed),
+        cmocka_unit_test(test_a_large_block_asks_for_large_pages),
         cmocka_unit_test(test_the_nth_allocation_fails),
         cmocka_unit_test(test_buffers_grow),
         cmocka_unit_test(test_a_buffer_remembers_its_failure),
