@@ -15,11 +15,18 @@
 #include <train/state_walk.h>
 #include <train/storage.h>
 
+enum {
+    LENT_MIN = 1 << 20, // Bytes of an array that is not copied,
+    LENT_ALIGN = 16,    // and lies as what comes from an arena.
+};
+
 typedef struct reading {
     trp_state_walk walk;
     const char *path;
     const unsigned char *data;
     trp_arena *arena; // Of what the value points to.
+    void *own;        // `data`, where the arena may take it over; else NULL.
+    bool lends, lent; // Then the value may point into it, and does.
     trp_safetensors file;
     size_t used;   // Tensors of the file that the value has.
     size_t budget; // Items that the file can still have something of.
@@ -261,15 +268,28 @@ static troupe_status fill_numbers(const reading *r, const trp_leaf *leaf,
     return TROUPE_OK;
 }
 
-static troupe_status fill_array(const reading *r, const trp_leaf *leaf,
-                                const trp_safetensor *tensor)
+// The items where they lie in the file, which is then kept: to copy many of them takes longer than
+// to read and to verify them.
+static bool lend(reading *r, const trp_safetensor *tensor, void **items)
+{
+    if (!r->lends || tensor->size < LENT_MIN)
+        return false;
+    void *from = (unsigned char *)r->own + tensor->offset;
+    if ((uintptr_t)from % LENT_ALIGN != 0)
+        return false;
+    *items = from;
+    r->lent = true;
+    return true;
+}
+
+static troupe_status fill_array(reading *r, const trp_leaf *leaf, const trp_safetensor *tensor)
 {
     trp_counted array = {0};
     void *items = NULL;
     if (tensor->ndim != 1)
         return differs(r, leaf);
     array.count = tensor->shape[0];
-    if (array.count > 0) {
+    if (array.count > 0 && !lend(r, tensor, &items)) {
         TROUPE_TRY(take(r, tensor->size, &items));
         memcpy(items, r->data + tensor->offset, tensor->size);
     }
@@ -371,28 +391,56 @@ static troupe_status read_draft(reading *r, const troupe_type *type, trp_arena *
     return status;
 }
 
-troupe_status trp_state_unpack(const char *path, const void *data, size_t size,
-                               const troupe_type *type, trp_arena *arena, void *value)
+// Whether most of the file are arrays that would be lent: the rest of it is kept in vain.
+static bool is_of_arrays(const trp_safetensors *file, size_t size)
+{
+    size_t arrays = 0;
+    for (size_t i = 0; i < file->count; i++)
+        if (file->items[i].ndim == 1 && file->items[i].size >= LENT_MIN)
+            arrays += file->items[i].size;
+    return arrays >= size / 4 * 3 && arrays > 0;
+}
+
+// What is lent is the arena's from then on.
+static troupe_status unpack(reading *r, size_t size, const troupe_type *type, void *value)
 {
     trp_arena scratch = {0};
-    reading r = {.walk = {.visit = fill},
-                 .path = path,
-                 .data = (const unsigned char *)data,
-                 .arena = arena,
-                 .budget = size};
     void *draft = trp_alloc(type->size);
     troupe_status status = TROUPE_OK;
+    r->walk = (trp_state_walk){.visit = fill};
+    r->budget = size;
     if (draft == NULL)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory to read a value of %s", type->name);
     if (status == TROUPE_OK)
-        status = trp_safetensors_parse(path, data, size, &scratch, &r.file);
+        status = trp_safetensors_parse(r->path, r->data, size, &scratch, &r->file);
+    r->lends = r->own != NULL && status == TROUPE_OK && is_of_arrays(&r->file, size);
     if (status == TROUPE_OK)
-        status = read_draft(&r, type, &scratch, draft);
+        status = read_draft(r, type, &scratch, draft);
+    if (status == TROUPE_OK && r->lent && !trp_arena_adopt(r->arena, r->own, size))
+        status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the %zu bytes of %s", size, r->path);
     if (status == TROUPE_OK)
         memcpy(value, draft, type->size);
     trp_free(draft);
     trp_arena_clear(&scratch);
     return status;
+}
+
+troupe_status trp_state_unpack(const char *path, const void *data, size_t size,
+                               const troupe_type *type, trp_arena *arena, void *value)
+{
+    reading r = {.path = path, .data = (const unsigned char *)data, .arena = arena};
+    return unpack(&r, size, type, value);
+}
+
+// *data is cleared where the arena has it now.
+static troupe_status unpack_own(const char *path, unsigned char **data, size_t size,
+                                const troupe_type *type, trp_arena *arena, void *value)
+{
+    reading r = {.path = path, .data = *data, .arena = arena, .own = *data};
+    TROUPE_TRY(unpack(&r, size, type, value));
+    if (r.lent)
+        *data = NULL;
+    return TROUPE_OK;
 }
 
 troupe_status trp_state_read(const char *path, const troupe_type *type,
@@ -410,7 +458,7 @@ troupe_status trp_state_read(const char *path, const troupe_type *type,
                              "%s is damaged: it is not the file that its checkpoint was made with",
                              path);
     else
-        status = trp_state_unpack(path, data, size, type, arena, value);
+        status = unpack_own(path, &data, size, type, arena, value);
     trp_free(data);
     return status;
 }

@@ -18,9 +18,14 @@
 
 struct trp_arena_block {
     trp_arena_block *next;
-    size_t size, used; // Of the bytes after this header.
+    size_t size, used; // Of the bytes after this header. 0: that is an `adopted`.
     size_t cell;       // Bytes that were allocated for it, with this header.
 };
+
+typedef struct adopted {
+    void *block;
+    size_t size;
+} adopted;
 _Static_assert(sizeof(trp_arena_block) % 16 == 0, "what follows a block's header is aligned");
 
 // With AddressSanitizer every allocation gets a block of its own, so that reading past one is
@@ -76,7 +81,7 @@ size_t trp_arena_kept(void)
 
 static size_t next_size(const trp_arena *arena)
 {
-    if (!arena->blocks)
+    if (!arena->blocks || arena->blocks->size == 0)
         return FIRST_BLOCK;
     size_t doubled = arena->blocks->size * 2;
     return doubled <= LARGEST_BLOCK ? doubled : LARGEST_BLOCK;
@@ -128,6 +133,20 @@ void *trp_arena_alloc(trp_arena *arena, size_t size)
     return block + 1;
 }
 
+bool trp_arena_adopt(trp_arena *arena, void *block, size_t size)
+{
+    trp_arena_block *holder = take_block(sizeof(adopted));
+    if (!holder)
+        return false;
+    *(adopted *)(holder + 1) = (adopted){block, size};
+    trp_arena_block **behind = arena->blocks ? &arena->blocks->next : &arena->blocks;
+    holder->next = *behind;
+    *behind = holder;
+    if (arena == &own)
+        note_own(holder->cell + size);
+    return true;
+}
+
 void trp_arena_clear(trp_arena *arena)
 {
     if (arena == &own)
@@ -135,6 +154,8 @@ void trp_arena_clear(trp_arena *arena)
     while (arena->blocks) {
         trp_arena_block *block = arena->blocks;
         arena->blocks = block->next;
+        if (block->size == 0)
+            trp_free(((adopted *)(block + 1))->block);
         trp_pool_give(block, block->cell);
     }
 }
@@ -143,7 +164,7 @@ size_t trp_arena_size(const trp_arena *arena)
 {
     size_t size = 0;
     for (const trp_arena_block *block = arena->blocks; block; block = block->next)
-        size += block->size;
+        size += block->size > 0 ? block->size : ((const adopted *)(block + 1))->size;
     return size;
 }
 

@@ -5,6 +5,7 @@
 #ifndef TRP_BASE_ARENA_H
 #define TRP_BASE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { TRP_ARENA_LOUD = 64 << 20 }; // Bytes of a thread's own at which it is told of.
@@ -16,6 +17,9 @@ typedef struct trp_arena {
 
 // Zeroed, 16-byte aligned; NULL when memory is short.
 void *trp_arena_alloc(trp_arena *arena, size_t size);
+// Takes over a block of that size that trp_alloc has given, to be freed with the rest. false, and
+// nothing is taken: no memory for that.
+bool trp_arena_adopt(trp_arena *arena, void *block, size_t size);
 // Frees everything; the arena can be used again.
 void trp_arena_clear(trp_arena *arena);
 // How many bytes its blocks have, whether handed out or not.

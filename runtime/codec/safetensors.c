@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH_SIZE = 8, DATA_ALIGN = 8 };
+// What is read in one piece can be used where it lies.
+enum { LENGTH_SIZE = 8, DATA_ALIGN = 64 };
 
 // ---- element types
 
@@ -333,10 +334,19 @@ troupe_status trp_safetensor_value(const char *path, const trp_safetensor *tenso
 
 // ---- writing
 
+static bool keeps_alignment(const trp_safetensor_source *tensor)
+{
+    enum { ALIGNED = 16 };
+    return tensor->each * tensor->count % ALIGNED == 0;
+}
+
+// So that each is aligned to its width, and those behind which all is aligned to 16 bytes are so.
 static int compare_sources(const void *left, const void *right)
 {
     const trp_safetensor_source *a = (const trp_safetensor_source *)left;
     const trp_safetensor_source *b = (const trp_safetensor_source *)right;
+    if (keeps_alignment(a) != keeps_alignment(b))
+        return keeps_alignment(a) ? -1 : 1;
     size_t wide = troupe_dtype_size(a->dtype), narrow = troupe_dtype_size(b->dtype);
     if (wide != narrow)
         return wide > narrow ? -1 : 1;

@@ -58,6 +58,65 @@ static void test_values_of_any_type_come_back_bit_for_bit(void **state)
     trp_buffer_free(&packed);
 }
 
+// ---- what is not copied
+
+TROUPE_STRUCT(flat, (troupe_array_float, weights), (int64_t, step));
+TROUPE_STRUCT(mixed, (troupe_array_float, weights), (troupe_tensor, other));
+
+// Writes the file of a state and reads it; returns how much of the arena it takes.
+static size_t come_back(const char *folder, const troupe_type *type, const void *value,
+                        trp_arena *arena, void *read, size_t *size)
+{
+    trp_buffer packed = {0};
+    char *path = support_path(folder, "state");
+    pack(type, value, &packed);
+    support_write_file(path, packed.data, packed.size);
+    trp_expected expected = {packed.size, trp_digest(packed.data, packed.size), false};
+    troupe_must(trp_state_read(path, type, &expected, arena, read));
+    *size = packed.size;
+    trp_buffer_free(&packed);
+    free(path);
+    return trp_arena_size(arena);
+}
+
+// To copy a large array takes longer than to read and to verify it: it is used where it was read.
+static void test_large_arrays_are_not_copied(void **state)
+{
+    (void)state;
+    enum { COUNT = 1 << 20, SMALL = 1 << 10, SPARE = 4096 };
+    char *folder = support_directory_make();
+    float *values = calloc(COUNT, sizeof *values);
+    trp_arena arena = {0};
+    flat read = {0};
+    mixed other = {0};
+    size_t size;
+    assert_non_null(values);
+    for (int i = 0; i < COUNT; i++)
+        values[i] = (float)i;
+    flat saved = {{values, COUNT}, 7};
+    size_t held = come_back(folder, &troupe_type_flat, &saved, &arena, &read, &size);
+    assert_in_range(held, size, size + SPARE);
+    assert_int_equal(read.weights.count, COUNT);
+    assert_memory_equal(read.weights.items, values, COUNT * sizeof *values);
+    assert_int_equal((uintptr_t)read.weights.items % 16, 0);
+    ((float *)read.weights.items)[COUNT - 1] = 1; // It is the reader's.
+    trp_arena_clear(&arena);
+    // One that is small is, so that the file does not stay in memory for it,
+    saved.weights.count = SMALL;
+    held = come_back(folder, &troupe_type_flat, &saved, &arena, &read, &size);
+    assert_true(held >= SMALL * sizeof *values);
+    assert_memory_equal(read.weights.items, values, SMALL * sizeof *values);
+    trp_arena_clear(&arena);
+    // nor where there is much else.
+    mixed both = {{values, COUNT / 2}, troupe_tensor_of(TROUPE_FLOAT32, values, 2, COUNT / 2)};
+    held = come_back(folder, &troupe_type_mixed, &both, &arena, &other, &size);
+    assert_in_range(held, size - SPARE, size + SPARE);
+    assert_memory_equal(other.weights.items, values, COUNT / 2 * sizeof *values);
+    trp_arena_clear(&arena);
+    free(values);
+    support_directory_remove(folder);
+}
+
 // ---- what is in the file
 
 TROUPE_STRUCT(part, (troupe_text, name), (int, width), (float, range, 2), (troupe_tensor, weights),
@@ -275,6 +334,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_values_of_any_type_come_back_bit_for_bit),
+        cmocka_unit_test(test_large_arrays_are_not_copied),
         cmocka_unit_test(test_members_have_the_names_that_others_look_for),
         cmocka_unit_test(test_numbers_keep_every_bit),
         cmocka_unit_test(test_what_cannot_be_saved_is_named),

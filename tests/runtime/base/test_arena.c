@@ -47,6 +47,30 @@ static void test_too_much_is_refused(void **state)
     trp_arena_clear(&arena);
 }
 
+// It is freed with the rest, as a sanitizer sees, and the arena goes on as before.
+static void test_what_is_adopted_is_freed_with_the_rest(void **state)
+{
+    (void)state;
+    enum { SIZE = 3000000 };
+    trp_arena arena = {0};
+    for (int i = 0; i < 3; i++) {
+        size_t before = trp_arena_size(&arena);
+        void *block = trp_alloc(SIZE);
+        assert_non_null(block);
+        assert_true(trp_arena_adopt(&arena, block, SIZE));
+        assert_int_equal(trp_arena_size(&arena) - before, SIZE);
+        char *one = (char *)trp_arena_alloc(&arena, 10), *two = (char *)trp_arena_alloc(&arena, 10);
+        assert_true(one != NULL && two != NULL && one != two);
+        memset(one, 1, 10);
+        memset(block, 2, SIZE);
+        assert_int_equal(one[9], 1);
+    }
+    trp_arena_clear(&arena);
+    assert_int_equal(trp_arena_size(&arena), 0);
+    assert_non_null(trp_arena_alloc(&arena, 10));
+    trp_arena_clear(&arena);
+}
+
 static void test_the_public_functions_use_the_threads_arena(void **state)
 {
     (void)state;
@@ -115,6 +139,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory_is_aligned_zeroed_and_disjoint),
         cmocka_unit_test(test_too_much_is_refused),
+        cmocka_unit_test(test_what_is_adopted_is_freed_with_the_rest),
         cmocka_unit_test(test_the_public_functions_use_the_threads_arena),
         cmocka_unit_test(test_the_arena_of_a_method_replaces_it),
         cmocka_unit_test(test_each_thread_has_its_own_and_frees_it),
