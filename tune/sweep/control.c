@@ -20,12 +20,12 @@ static const int64_t GRACE_NS = 2000000000; // For a trial that was asked to sto
 
 void trp_control_away(trp_control *control)
 {
-    pthread_mutex_unlock(&control->sweep->lock);
+    trp_fair_lock_give(&control->sweep->lock);
 }
 
 void trp_control_back(trp_control *control)
 {
-    pthread_mutex_lock(&control->sweep->lock);
+    trp_fair_lock_take(&control->sweep->lock);
 }
 
 // ---- what a report says

@@ -277,8 +277,6 @@ static void finish(trp_control *control, troupe_status status)
     troupe_sweep *sweep = control->sweep;
     sweep->elapsed_s = trp_clock_s() - sweep->started_s;
     trp_time_of_day(sweep->ended_at);
-    if (status == TROUPE_OK && control->progress.changed)
-        trp_sweep_show(&control->progress, sweep, trp_clock_ns());
     if (status != TROUPE_OK) {
         sweep->failure = *troupe_last_error(); // What follows may have failures of its own.
         trp_control_abandon(control);
@@ -286,16 +284,21 @@ static void finish(trp_control *control, troupe_status status)
     trp_control_forget(control);
     bool begun = control->begun || status == TROUPE_OK;
     sweep->control = NULL;
+    if (status == TROUPE_OK && control->progress.changed)
+        trp_sweep_show(&control->progress, sweep, trp_clock_ns());
     trp_control_away(control);
     double before_s = trp_clock_s();
     free_control(control); // It may wait for a disk.
     if (status == TROUPE_OK)
         trp_sweep_say_end(sweep, trp_clock_s() - before_s);
-    pthread_mutex_lock(&sweep->lock);
+    trp_fair_lock_take(&sweep->lock);
     if (!begun && sweep->folder != NULL)
         leave_nothing(sweep);
     sweep->over = true;
+    pthread_mutex_lock(&sweep->end_lock);
+    sweep->is_told = true;
     pthread_cond_broadcast(&sweep->ended);
+    pthread_mutex_unlock(&sweep->end_lock);
 }
 
 static void *run(void *user)
@@ -303,14 +306,14 @@ static void *run(void *user)
     trp_control *control = user;
     troupe_sweep *sweep = control->sweep;
     troupe_status status = TROUPE_OK;
-    pthread_mutex_lock(&sweep->lock);
+    trp_fair_lock_take(&sweep->lock);
     sweep->begun_s = trp_clock_s();
     for (bool over = false; status == TROUPE_OK && !over;) {
         status = control->closes ? troupe_fail(TROUPE_CANCELLED, "the sweep was freed")
                                  : trp_control_turn(control, &over);
     }
     finish(control, status);
-    pthread_mutex_unlock(&sweep->lock);
+    trp_fair_lock_give(&sweep->lock);
     return NULL;
 }
 
@@ -333,7 +336,7 @@ static troupe_status launch(troupe_sweep *sweep, const troupe_param *params, siz
     sweep->control = open_control(sweep);
     if (sweep->control == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep");
-    pthread_mutex_lock(&sweep->lock);
+    trp_fair_lock_take(&sweep->lock);
     troupe_status status = prepare(sweep->control, params, count);
     if (status == TROUPE_OK)
         status = trp_thread_start(&sweep->thread, "troupe sweep", run, sweep->control);
@@ -342,17 +345,14 @@ static troupe_status launch(troupe_sweep *sweep, const troupe_param *params, siz
         finish(sweep->control, status);
         trp_error_set(&sweep->failure);
     }
-    pthread_mutex_unlock(&sweep->lock);
+    trp_fair_lock_give(&sweep->lock);
     return status;
 }
 
 static void open_lock(troupe_sweep *sweep)
 {
-    pthread_mutexattr_t recursive;
-    pthread_mutexattr_init(&recursive);
-    pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(&sweep->lock, &recursive);
-    pthread_mutexattr_destroy(&recursive);
+    trp_fair_lock_open(&sweep->lock);
+    pthread_mutex_init(&sweep->end_lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -423,9 +423,9 @@ troupe_status trp_sweep_begin_json(const trp_sweep_port *port, const troupe_trai
 // Whoever keeps a sweep that is over keeps no thread.
 static void join_ended(troupe_sweep *sweep)
 {
-    pthread_mutex_lock(&sweep->lock);
+    trp_fair_lock_take(&sweep->lock);
     bool over = sweep->over && sweep->started;
-    pthread_mutex_unlock(&sweep->lock);
+    trp_fair_lock_give(&sweep->lock);
     if (!over)
         return;
     pthread_join(sweep->thread, NULL);
@@ -466,12 +466,12 @@ static troupe_status await_over(void *user)
     int64_t until = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
     const struct timespec deadline = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
     int error = 0;
-    pthread_mutex_lock(&sweep->lock);
-    while (!sweep->over && error != ETIMEDOUT)
-        error = timeout_ms < 0 ? pthread_cond_wait(&sweep->ended, &sweep->lock)
-                               : pthread_cond_timedwait(&sweep->ended, &sweep->lock, &deadline);
-    bool over = sweep->over;
-    pthread_mutex_unlock(&sweep->lock);
+    pthread_mutex_lock(&sweep->end_lock);
+    while (!sweep->is_told && error != ETIMEDOUT)
+        error = timeout_ms < 0 ? pthread_cond_wait(&sweep->ended, &sweep->end_lock)
+                               : pthread_cond_timedwait(&sweep->ended, &sweep->end_lock, &deadline);
+    bool over = sweep->is_told;
+    pthread_mutex_unlock(&sweep->end_lock);
     if (!over)
         return troupe_fail(TROUPE_TIMED_OUT, "the sweep has not ended within %d ms", timeout_ms);
     return TROUPE_OK;
@@ -503,14 +503,14 @@ troupe_status troupe_sweep_wait(troupe_sweep *sweep, int timeout_ms)
 // What is wished of the controller is seen to at its next turn.
 static void wish(troupe_sweep *sweep, bool stop, bool pause)
 {
-    pthread_mutex_lock(&sweep->lock);
+    trp_fair_lock_take(&sweep->lock);
     trp_control *control = sweep->control;
     if (control != NULL) {
         control->halts = control->halts || stop;
         control->pauses = pause;
         trp_events_wake(&control->events);
     }
-    pthread_mutex_unlock(&sweep->lock);
+    trp_fair_lock_give(&sweep->lock);
 }
 
 void troupe_sweep_stop(troupe_sweep *sweep)
@@ -553,9 +553,9 @@ troupe_status troupe_sweep_add(troupe_sweep *sweep, int trials)
 {
     if (TRP_IS_NULL(sweep))
         return TRP_NULL(sweep);
-    pthread_mutex_lock(&sweep->lock);
+    trp_fair_lock_take(&sweep->lock);
     troupe_status status = add(sweep, trials);
-    pthread_mutex_unlock(&sweep->lock);
+    trp_fair_lock_give(&sweep->lock);
     return status;
 }
 
@@ -584,12 +584,12 @@ void troupe_sweep_free(troupe_sweep **sweep)
         return;
     troupe_sweep *self = *sweep;
     if (self->started) {
-        pthread_mutex_lock(&self->lock);
+        trp_fair_lock_take(&self->lock);
         if (self->control != NULL) {
             self->control->closes = true;
             trp_events_wake(&self->control->events);
         }
-        pthread_mutex_unlock(&self->lock);
+        trp_fair_lock_give(&self->lock);
         pthread_join(self->thread, NULL);
     }
     clear_trials(self);
@@ -603,7 +603,8 @@ void troupe_sweep_free(troupe_sweep **sweep)
     if (self->release != NULL)
         self->release(self->trainer);
     pthread_cond_destroy(&self->ended);
-    pthread_mutex_destroy(&self->lock);
+    pthread_mutex_destroy(&self->end_lock);
+    trp_fair_lock_close(&self->lock);
     trp_free(self);
     *sweep = NULL;
 }

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <runtime/base/arena.h>
 #include <runtime/base/buffer.h>
+#include <runtime/base/fair_lock.h>
 #include <tune/space/space.h>
 #include <tune/sweep/trial.h>
 
@@ -91,8 +92,10 @@ struct troupe_sweep {
     int reports_most;      // Of a trial; 0: not known.
     // Of one that runs. `lock` is held by the controller while it works: who reads is let in where
     // it waits.
-    pthread_mutex_t lock;
+    trp_fair_lock lock;
+    pthread_mutex_t end_lock; // Of the two that follow.
     pthread_cond_t ended;
+    bool is_told; // That it is over.
     pthread_t thread;
     bool started;                     // There is that thread, to be joined.
     bool over;                        // It has ended,

@@ -130,18 +130,24 @@ bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *no
     return true;
 }
 
-void trp_sweep_show(trp_progress *progress, const troupe_sweep *sweep, int64_t now_ns)
+void trp_sweep_show(trp_progress *progress, troupe_sweep *sweep, int64_t now_ns)
 {
     trp_arena arena = {0};
     trp_table table;
     char now[32];
     trp_time_of_day(now);
-    if (progress->out != NULL &&
-        trp_sweep_facts(sweep, (double)now_ns * 1e-9 - sweep->started_s, now, &arena, &table))
-        trp_progress_show(progress, &table, now_ns);
-    trp_arena_clear(&arena);
     progress->changed = false;
     progress->shown_ns = now_ns;
+    if (progress->out != NULL &&
+        trp_sweep_facts(sweep, (double)now_ns * 1e-9 - sweep->started_s, now, &arena, &table)) {
+        trp_progress shown = *progress;
+        trp_fair_lock_give(&sweep->lock); // What is borrowed is changed by this thread alone.
+        trp_progress_show(&shown, &table, now_ns);
+        trp_fair_lock_take(&sweep->lock);
+        shown.changed = progress->changed; // Since then.
+        *progress = shown;
+    }
+    trp_arena_clear(&arena);
 }
 
 void trp_sweep_say_end(const troupe_sweep *sweep, double written_s)

@@ -1,4 +1,4 @@
-// sweep_facts.h: a sweep as the facts that Train's table shows.
+// sweep_facts.h: a sweep as the facts that a table shows.
 #ifndef TRP_SWEEP_FACTS_H
 #define TRP_SWEEP_FACTS_H
 
@@ -18,7 +18,8 @@ double trp_sweep_left_s(const troupe_sweep *sweep, double running_s);
 // What is said of one that has ended well: where its files are, in which time the last of them were
 // written, and how long it took. Nothing where nothing is shown.
 void trp_sweep_say_end(const troupe_sweep *sweep, double written_s);
-// Shows the sweep as it stands.
-void trp_sweep_show(trp_progress *progress, const troupe_sweep *sweep, int64_t now_ns);
+// Shows the sweep as it stands. By its controller, with the lock, which is let go while the table
+// is written: that may take as long as a terminal likes.
+void trp_sweep_show(trp_progress *progress, troupe_sweep *sweep, int64_t now_ns);
 
 #endif

@@ -1,6 +1,5 @@
 // sweep_view.c: reading and printing a sweep.
 #include <math.h>
-#include <pthread.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/require.h>
 #include <runtime/codec/json.h>
@@ -15,12 +14,12 @@ enum { WIDTH_MAX = 132 }; // Up to which the table shows parameters.
 // A sweep is read as it stands: the controller lets others in where it waits.
 static void enter(const troupe_sweep *sweep)
 {
-    pthread_mutex_lock(&((troupe_sweep *)(uintptr_t)sweep)->lock);
+    trp_fair_lock_take(&((troupe_sweep *)(uintptr_t)sweep)->lock);
 }
 
 static void leave(const troupe_sweep *sweep)
 {
-    pthread_mutex_unlock(&((troupe_sweep *)(uintptr_t)sweep)->lock);
+    trp_fair_lock_give(&((troupe_sweep *)(uintptr_t)sweep)->lock);
 }
 
 // What is handed out of one that runs is a copy, of how it is now.

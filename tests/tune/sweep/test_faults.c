@@ -725,11 +725,11 @@ static void test_the_record_lasts_before_a_job_does(void **state)
     ok(BEGIN(&port, &sweep, .concurrent = 1, .name = "lasts", .trials = 3,
              .server = TROUPE_SERVER_AUTO));
     assert_true(support_wait_until(has_submitted, NULL, SUPPORT_SOON_MS));
-    pthread_mutex_lock(&sweep->lock);
+    trp_fair_lock_take(&sweep->lock);
     pthread_mutex_lock(&fake.lock);
     record = sweep->control->record;
     pthread_mutex_unlock(&fake.lock);
-    pthread_mutex_unlock(&sweep->lock);
+    trp_fair_lock_give(&sweep->lock);
     let_on(true);
     ok(troupe_sweep_wait(sweep, 20000));
     assert_int_equal(lasted, 2);
@@ -768,11 +768,11 @@ static void test_the_record_has_the_ends_of_own_trials_last(void **state)
     fake.curve = second_waits_for_record;
     ok(BEGIN(&fake_port, &sweep, .concurrent = 1, .name = "ends", .trials = 2));
     assert_true(support_wait_until(has_submitted, NULL, SUPPORT_SOON_MS));
-    pthread_mutex_lock(&sweep->lock);
+    trp_fair_lock_take(&sweep->lock);
     pthread_mutex_lock(&fake.lock);
     record = sweep->control->record;
     pthread_mutex_unlock(&fake.lock);
-    pthread_mutex_unlock(&sweep->lock);
+    trp_fair_lock_give(&sweep->lock);
     let_on(true);
     ok(troupe_sweep_wait(sweep, 20000));
     assert_int_equal(lasted, 1);

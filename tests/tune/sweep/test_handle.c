@@ -1,7 +1,10 @@
 // test_handle.c: a sweep that runs beside its caller: what can be asked of it meanwhile.
 #include "fake_train.h"
 
+#include <fcntl.h>
 #include <math.h>
+#include <stdatomic.h>
+#include <unistd.h>
 
 static troupe_status start(troupe_sweep **sweep, troupe_tune_options how)
 {
@@ -274,6 +277,118 @@ static void test_a_front_is_what_no_other_is_better_than(void **state)
     fake_shut();
 }
 
+// ---- reading
+
+typedef struct pipe_out {
+    int ends[2];
+    FILE *file;
+    atomic_bool drained;
+} pipe_out;
+
+static void fill_pipe(pipe_out *out)
+{
+    static const char bytes[4096];
+    assert_int_equal(pipe(out->ends), 0);
+    assert_int_equal(fcntl(out->ends[1], F_SETFL, O_NONBLOCK), 0);
+    while (write(out->ends[1], bytes, sizeof bytes) > 0)
+        continue;
+    assert_int_equal(fcntl(out->ends[1], F_SETFL, 0), 0);
+    out->file = fdopen(out->ends[1], "w");
+    assert_non_null(out->file);
+}
+
+static void *drain_pipe(void *user)
+{
+    pipe_out *out = user;
+    char bytes[4096];
+    for (int i = 0; i < 500 && !out->drained; i++)
+        usleep(10000);
+    while (read(out->ends[0], bytes, sizeof bytes) > 0)
+        continue;
+    return NULL;
+}
+
+// Who reads a sweep does not wait for the terminal on which it is shown.
+static void test_a_terminal_that_hangs_holds_up_no_reader(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    pipe_out out = {.drained = false};
+    pthread_t thread;
+    fill_pipe(&out);
+    assert_int_equal(pthread_create(&thread, NULL, drain_pipe, &out), 0);
+    fake_open(1);
+    ok(START(&sweep, .trials = 2, .progress = out.file));
+    int64_t began = support_now_ms();
+    while (support_now_ms() - began < 300) {
+        assert_in_range(troupe_sweep_count(sweep), 0, 2);
+        (void)troupe_sweep_best(sweep);
+        usleep(1000);
+    }
+    assert_true(support_now_ms() - began < 4000); // It was not drained for this.
+    assert_int_equal(troupe_sweep_wait(sweep, 0), TROUPE_TIMED_OUT);
+    atomic_store(&out.drained, true);
+    ok(troupe_sweep_wait(sweep, -1));
+    troupe_sweep_free(&sweep);
+    fclose(out.file);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    close(out.ends[0]);
+    fake_shut();
+}
+
+static atomic_int looks;
+
+// Takes longer than a report.
+static bool looks_long(void *user, const troupe_progress *progress)
+{
+    (void)user;
+    (void)progress;
+    int64_t until = support_cpu_ns() + 50000;
+    while (support_cpu_ns() < until)
+        continue;
+    atomic_fetch_add(&looks, 1);
+    return false;
+}
+
+// Nor for the end of a queue of reports that has none: it comes before the controller's next turn,
+// which takes in 64 of them.
+static void test_many_reports_hold_up_no_reader(void **state)
+{
+    enum { READS = 50, TURN = 64 };
+    (void)state;
+    const troupe_stop_when when = {.size = sizeof when, .predicate = looks_long};
+    const troupe_param rows[] = {TROUPE_UNIFORM(fake_settings, rate, 0, 1),
+                                 TROUPE_FIXED(fake_settings, epochs, 1000000)};
+    troupe_sweep *sweep;
+    fake_open(1);
+    ok(trp_sweep_begin(
+        &fake_port, &fit, rows, 2, &sweep,
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options),
+                               .metric = "loss",
+                               .goal = TROUPE_MINIMIZE,
+                               .search = TROUPE_SEARCH_RANDOM,
+                               .trials = 1,
+                               .scheduler = troupe_stopping(NULL, &when),
+                               .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)}));
+    assert_true(support_wait_until(has_reports, sweep, SUPPORT_SOON_MS));
+    int late = 0, most = 0;
+    for (int i = 0; i < READS; i++) {
+        usleep(2000); // It is the controller's again.
+        int before = atomic_load(&looks);
+        assert_non_null(troupe_sweep_best(sweep));
+        int during = atomic_load(&looks) - before;
+        most = during > most ? during : most;
+        late += during > 2 * TURN; // This thread may have been away before it asked.
+    }
+    assert_int_equal(troupe_sweep_wait(sweep, 0), TROUPE_TIMED_OUT);
+    print_message("%d of %d reads were late, one by %d reports\n", late, READS, most);
+    assert_true(late < READS / 10);
+    assert_true(most < 100 * TURN);
+    troupe_sweep_free(&sweep);
+    troupe_arena_reset();
+    fake_shut();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -285,6 +400,8 @@ int main(void)
         cmocka_unit_test(test_a_sweep_ends_when_it_is_good_enough),
         cmocka_unit_test(test_a_sweep_ends_when_nothing_gets_better),
         cmocka_unit_test(test_a_front_is_what_no_other_is_better_than),
+        cmocka_unit_test(test_a_terminal_that_hangs_holds_up_no_reader),
+        cmocka_unit_test(test_many_reports_hold_up_no_reader),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
 }

@@ -45,6 +45,8 @@ static int make_sweep(void **state)
                               .column_count = 1,
                               .train = {.ranks = 2, .cpus_per_rank = 0.5},
                               .cpus = 4};
+    trp_fair_lock_open(&it.sweep.lock);
+    trp_fair_lock_take(&it.sweep.lock); // As its controller.
     strcpy(it.columns[0], "loss");
     assert_int_equal(troupe_space_open_as(&troupe_type_settings, params, 2, NULL, &it.sweep.space),
                      TROUPE_OK);
@@ -73,6 +75,8 @@ static int free_sweep(void **state)
 {
     (void)state;
     troupe_space_free(&it.sweep.space);
+    trp_fair_lock_give(&it.sweep.lock);
+    trp_fair_lock_close(&it.sweep.lock);
     return 0;
 }
 
