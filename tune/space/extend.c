@@ -55,12 +55,15 @@ static troupe_status narrower(const troupe_space *earlier, const trp_space_row *
     return failed ? trp_space_no_memory() : TROUPE_EXISTS;
 }
 
-// A row of both; the coordinate of one that was fixed is noted.
+// A row of both; of one that was fixed the coordinate is noted, and where it counted.
 static troupe_status take_row(const troupe_space *earlier, const trp_space_row *was,
                               const troupe_space *space, const trp_space_row *is,
                               trp_extension *made)
 {
     bool wider;
+    if (was->dim < 0 && (was->parent >= 0 || is->parent >= 0))
+        made->fixed[made->fixed_count++] =
+            (trp_extension_fixed){.row = is, .parent = was->parent, .when = was->when};
     if (was->dim < 0 && is->dim < 0) {
         wider = is_same(was->texts[0], is->texts[0]);
     } else if (was->dim < 0) {
@@ -89,8 +92,19 @@ static bool find_before(const char *name, const trp_json *before, size_t count, 
     return false;
 }
 
-// One that is new and always has one value: it had that before, or is another config's.
-static troupe_status take_fixed(const trp_space_row *is, bool known, trp_json value)
+// One that is new and has one value where it counts: it had that before, or is another config's.
+static troupe_status another_value(const trp_space_row *is)
+{
+    return troupe_fail(TROUPE_EXISTS,
+                       "the space was another: %s is new and has one value, %.*s: expected that "
+                       "trials before had it, or a row that draws",
+                       is->name, is->texts[0].size < 100 ? (int)is->texts[0].size : 100,
+                       is->texts[0].at);
+}
+
+// One that does not always count may be so where trials before did not come to it.
+static troupe_status take_fixed(const trp_space_row *is, bool known, trp_json value,
+                                trp_extension *made)
 {
     trp_buffer canonical = {0};
     bool same = false;
@@ -103,31 +117,16 @@ static troupe_status take_fixed(const trp_space_row *is, bool known, trp_json va
     trp_buffer_free(&canonical);
     if (failed)
         return trp_space_no_memory();
-    if (same)
-        return TROUPE_OK;
-    return troupe_fail(TROUPE_EXISTS,
-                       "the space was another: %s is new and has one value, %.*s: expected that "
-                       "trials before had it, or a row that draws",
-                       is->name, is->texts[0].size < 100 ? (int)is->texts[0].size : 100,
-                       is->texts[0].at);
-}
-
-// Whether a row hangs on choices alone that the earlier space did not have.
-static bool is_beyond(const troupe_space *earlier, const troupe_space *space,
-                      const trp_space_row *is)
-{
-    const trp_space_row *on = is->parent >= 0 ? space->drawn[is->parent] : NULL;
-    const trp_space_row *was = on != NULL ? trp_space_row_named(earlier, on->name) : NULL;
-    if (was == NULL || was->dim < 0)
-        return false;
-    uint32_t before = was->count < 32 ? (1u << was->count) - 1 : UINT32_MAX;
-    return (is->when & before) == 0;
+    if (!same && is->parent < 0)
+        return another_value(is);
+    if (!same)
+        made->fixed[made->fixed_count++] = (trp_extension_fixed){.row = is, .is_new = true};
+    return TROUPE_OK;
 }
 
 // A row that varies may be without a value where it counts at no earlier point.
-static troupe_status take_new(const troupe_space *earlier, const troupe_space *space,
-                              const trp_space_row *is, const trp_json *before, size_t count,
-                              trp_extension *made)
+static troupe_status take_new(const troupe_space *space, const trp_space_row *is,
+                              const trp_json *before, size_t count, trp_extension *made)
 {
     trp_json value;
     bool known = find_before(is->name, before, count, &value);
@@ -144,7 +143,7 @@ static troupe_status take_new(const troupe_space *earlier, const troupe_space *s
         *coordinate = status == TROUPE_OK ? *coordinate : (double)NAN;
         trp_error_forget();
     }
-    return is->dim >= 0 || is_beyond(earlier, space, is) ? TROUPE_OK : take_fixed(is, known, value);
+    return is->dim >= 0 ? TROUPE_OK : take_fixed(is, known, value, made);
 }
 
 // ---- all rows
@@ -157,7 +156,7 @@ static troupe_status take_rows(const troupe_space *earlier, const troupe_space *
         const trp_space_row *is = &space->rows[i];
         const trp_space_row *was = trp_space_row_named(earlier, is->name);
         if (was == NULL) {
-            TROUPE_TRY(take_new(earlier, space, is, before, before_count, made));
+            TROUPE_TRY(take_new(space, is, before, before_count, made));
             continue;
         }
         if (was != &earlier->rows[next])
@@ -189,7 +188,8 @@ static troupe_status open_in(const troupe_space *space, const troupe_space *was,
 {
     int *from = trp_arena_alloc(&made->arena, (space->dim_count + 1) * sizeof *from);
     double *known = trp_arena_alloc(&made->arena, (space->dim_count + 1) * sizeof *known);
-    if (from == NULL || known == NULL)
+    trp_extension_fixed *fixed = trp_arena_alloc(&made->arena, (space->count + 1) * sizeof *fixed);
+    if (from == NULL || known == NULL || fixed == NULL)
         return trp_space_no_memory();
     for (size_t i = 0; i < space->dim_count; i++) {
         from[i] = -1;
@@ -197,6 +197,7 @@ static troupe_status open_in(const troupe_space *space, const troupe_space *was,
     }
     made->from = from;
     made->known = known;
+    made->fixed = fixed;
     made->dims = was->dim_count;
     made->combinations = trp_space_combinations(was);
     return take_rows(was, space, before, before_count, made);
@@ -222,6 +223,37 @@ void trp_extension_close(trp_extension *extension)
     *extension = (trp_extension){0};
 }
 
+static troupe_status counts_no_more(const char *name)
+{
+    return troupe_fail(TROUPE_EXISTS, "the space was another: %s counts no more where it did",
+                       name);
+}
+
+static troupe_status counts_now(const char *name)
+{
+    return troupe_fail(TROUPE_EXISTS,
+                       "the space was another: %s counts now in trials that were begun before, "
+                       "and it is not known what it was in these",
+                       name);
+}
+
+// What the config has of rows that are no coordinates of `of` is what it had.
+static troupe_status check_fixed(const trp_extension *extension, const double *of, const double *x)
+{
+    for (size_t i = 0; i < extension->fixed_count; i++) {
+        const trp_extension_fixed *it = &extension->fixed[i];
+        const trp_space_row was = {.parent = it->parent, .when = it->when};
+        bool counted = !it->is_new && trp_space_counts(&was, of);
+        bool counts = trp_space_counts(it->row, x);
+        if (counts == counted)
+            continue;
+        if (it->is_new)
+            return another_value(it->row);
+        return counts ? counts_now(it->row->name) : counts_no_more(it->row->name);
+    }
+    return TROUPE_OK;
+}
+
 troupe_status trp_extension_map(const troupe_space *space, const trp_extension *extension,
                                 const double *of, double *x)
 {
@@ -229,18 +261,10 @@ troupe_status trp_extension_map(const troupe_space *space, const trp_extension *
         int from = extension->from[i];
         bool counts = trp_dim_counts(space->dims, i, x); // What it hangs on comes before it.
         x[i] = from >= 0 ? of[from] : counts ? extension->known[i] : (double)NAN;
-        if (counts == !isnan(x[i]))
-            continue;
-        if (!counts)
-            return troupe_fail(TROUPE_EXISTS,
-                               "the space was another: %s counts no more where it did",
-                               space->dims[i].name);
-        return troupe_fail(TROUPE_EXISTS,
-                           "the space was another: %s counts now in trials that were begun before, "
-                           "and it is not known what it was in these",
-                           space->dims[i].name);
+        if (counts == isnan(x[i]))
+            return counts ? counts_now(space->dims[i].name) : counts_no_more(space->dims[i].name);
     }
-    return TROUPE_OK;
+    return check_fixed(extension, of, x);
 }
 
 // ---- what was before

@@ -4,16 +4,26 @@
 // Each row of the earlier space is there, in their order: a range that holds the earlier one (with
 // the same steps), a list of choices that begins with the earlier ones, and of what was fixed any
 // row that can draw its value. Rows that the earlier space lacks need a value that its points had,
-// where they count at such a point.
+// where they count at such a point; and a row that was fixed counts at such a point if it did.
 #ifndef TRP_SPACE_EXTEND_H
 #define TRP_SPACE_EXTEND_H
 
 #include <tune/space/space.h>
 
+// A row of which no coordinate of an earlier point shows whether it counted there.
+typedef struct trp_extension_fixed {
+    const trp_space_row *row; // Of the larger space.
+    bool is_new;              // It did not, and its value is not what it was before.
+    int parent;               // Else it counted where this dimension of the earlier space had one
+    uint32_t when;            // of these choices; negative: everywhere.
+} trp_extension_fixed;
+
 typedef struct trp_extension {
     size_t dims;           // Of the earlier space,
     uint64_t combinations; // and of its grids.
     trp_arena arena;
+    trp_extension_fixed *fixed;
+    size_t fixed_count;
     int *from; // For each dimension of the larger one, which it is in the earlier; -1: none. Then
     double *known; // all points of that have this coordinate; NaN: not known.
 } trp_extension;

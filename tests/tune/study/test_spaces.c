@@ -519,6 +519,87 @@ static void test_points_to_try_first(void **state)
     troupe_space_free(&spaces[1]);
 }
 
+// ---- rows with one value
+
+// A study of three trials, with "opt" 1 and 2 among them.
+static void begin_fixed(const char *json)
+{
+    troupe_study *study;
+    troupe_space *in = parsed(json);
+    int had[2] = {0};
+    begin();
+    ok(open_in(in, troupe_search_random(), 8, &study));
+    run(study, 8);
+    for (size_t i = 0; i < 8; i++)
+        had[(int)troupe_study_trial_at(study, i)->x[0]]++;
+    assert_true(had[0] > 0 && had[1] > 0);
+    troupe_study_free(&study);
+    troupe_space_free(&in);
+}
+
+// What the configs of trials before have of such a row stays what it was.
+static void test_fixed_rows_that_count_elsewhere(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *was, *is;
+        const char *part; // NULL: it is taken.
+    } all[] = {
+        {"", "\"k\": {\"fixed\": 7, \"when\": {\"opt\": 1}}", "k is new and has one value, 7"},
+        {"", "\"k\": {\"fixed\": 7, \"when\": {\"opt\": 3}}", NULL},
+        {"", "\"k\": {\"fixed\": 7, \"when\": {\"opt\": 1}, \"before\": 7}", NULL},
+        {"\"k\": {\"fixed\": 7, \"when\": {\"opt\": 1}}", "\"k\": 7", "k counts now in trials"},
+        {"\"k\": {\"fixed\": 7, \"when\": {\"opt\": 1}}",
+         "\"k\": {\"fixed\": 7, \"when\": {\"opt\": [1, 2]}}", "k counts now in trials"},
+        {"\"k\": {\"fixed\": 7, \"when\": {\"opt\": 1}}",
+         "\"k\": {\"fixed\": 7, \"when\": {\"opt\": [1, 3]}}", NULL},
+        {"\"k\": {\"fixed\": 7, \"when\": {\"opt\": 1}}", "\"k\": {\"integer\": [1, 9]}",
+         "k counts now in trials"},
+        {"\"k\": {\"fixed\": 7, \"when\": {\"opt\": 1}}",
+         "\"k\": {\"integer\": [1, 9], \"when\": {\"opt\": 1}}", NULL},
+        {"\"k\": 7", "\"k\": {\"fixed\": 7, \"when\": {\"opt\": 1}}", "k counts no more"},
+        {"\"k\": 7", "\"k\": {\"integer\": [1, 9], \"when\": {\"opt\": 1}}", "k counts no more"},
+        {"\"k\": 7", "\"k\": {\"fixed\": 7, \"when\": {\"opt\": [1, 2]}}", NULL},
+    };
+    char was[200], is[200];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        troupe_study *study = NULL;
+        snprintf(was, sizeof was, "{\"opt\": {\"choice\": [1, 2]}%s%s}",
+                 all[i].was[0] != '\0' ? ", " : "", all[i].was);
+        snprintf(is, sizeof is, "{\"opt\": {\"choice\": [1, 2, 3]}, %s}", all[i].is);
+        begin_fixed(was);
+        troupe_space *second = parsed(is);
+        troupe_status status = open_in(second, troupe_search_random(), 8, &study);
+        if (all[i].part != NULL)
+            refused(status, TROUPE_EXISTS, all[i].part);
+        else if (status != TROUPE_OK)
+            fail_msg("%s, %s: %s", was, is, troupe_last_error()->text);
+        troupe_study_free(&study);
+        troupe_space_free(&second);
+    }
+}
+
+// What hung on a row that was fixed counted wherever that did.
+static void test_a_fixed_row_that_others_hang_on(void **state)
+{
+    (void)state;
+    troupe_study *study;
+    begin();
+    live_in(parsed("{\"opt\": {\"choice\": [1]}, \"x\": {\"uniform\": [0, 1]}, "
+                   "\"k\": {\"fixed\": 7, \"when\": {\"opt\": 1}}}"),
+            3);
+    troupe_space *second = parsed("{\"opt\": {\"choice\": [1, 2]}, \"x\": {\"uniform\": [0, 1]}, "
+                                  "\"k\": {\"fixed\": 7, \"when\": {\"opt\": 1}}, "
+                                  "\"new\": {\"fixed\": 1, \"when\": {\"opt\": 2}}}");
+    ok(open_in(second, troupe_search_random(), 3, &study));
+    for (size_t i = 0; i < 3; i++) {
+        const char *config = troupe_study_trial_at(study, i)->config;
+        assert_non_null(strstr(config, "\"k\": 7}"));
+    }
+    troupe_study_free(&study);
+    troupe_space_free(&second);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -533,6 +614,8 @@ int main(void)
         cmocka_unit_test(test_what_hangs_on_the_space),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_points_to_try_first),
+        cmocka_unit_test(test_fixed_rows_that_count_elsewhere),
+        cmocka_unit_test(test_a_fixed_row_that_others_hang_on),
     };
     return cmocka_run_group_tests(tests, open_study_tests, close_study_tests);
 }
