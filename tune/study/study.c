@@ -132,11 +132,17 @@ static troupe_status take_space(troupe_study *study, const troupe_space *space, 
     return TROUPE_OK;
 }
 
+// What was given of a point to try first; NaN: it was left out, and drawn.
+static double *given_of(const troupe_study *study, const double *first)
+{
+    return study->first + (size_t)study->first_count * study->dim_count + (first - study->first);
+}
+
 static troupe_status make_rooms(troupe_study *study)
 {
     size_t dims = study->dim_count;
     study->point = trp_alloc((3 * dims + study->objectives) * sizeof(double));
-    study->first = trp_alloc(((size_t)study->first_count * dims + 1) * sizeof(double));
+    study->first = trp_alloc((2 * (size_t)study->first_count * dims + 1) * sizeof(double));
     if (study->allowed != NULL && study->space->type != NULL)
         study->config = trp_alloc(study->space->type->size);
     if (study->point == NULL || study->first == NULL ||
@@ -152,7 +158,7 @@ static troupe_status make_rooms(troupe_study *study)
     return TROUPE_OK;
 }
 
-// A point to try first.
+// A point to try first, and behind all of them what was given of it.
 static troupe_status take_first(troupe_study *study, int index, const void *given)
 {
     double *x = study->first + (size_t)index * study->dim_count;
@@ -167,18 +173,28 @@ static troupe_status take_first(troupe_study *study, int index, const void *give
     }
     if (status != TROUPE_OK)
         return trp_error_prefix("option .first[%d]", index);
+    memcpy(given_of(study, x), x, study->dim_count * sizeof *x);
     trp_random random;
     trp_random_seed(&random, study->problem.seed, ~(uint64_t)index);
     trp_space_complete(study->space, &random, x);
     trp_space_settle(study->space, x);
-    study->short_of_memory = false;
-    if (!trp_study_allows(study, x))
+    return TROUPE_OK;
+}
+
+// Of one that goes on it is the record's points that count: a larger space would draw others.
+static troupe_status check_allowed(troupe_study *study)
+{
+    for (int i = 0; i < study->first_count; i++) {
+        study->short_of_memory = false;
+        if (trp_study_allows(study, study->first + (size_t)i * study->dim_count))
+            continue;
         return study->short_of_memory
                    ? troupe_fail(TROUPE_NO_MEMORY, "no memory for a config to try first")
                    : troupe_fail(TROUPE_INVALID,
                                  "option .first[%d] is a config that .allowed does "
                                  "not allow",
-                                 index);
+                                 i);
+    }
     return TROUPE_OK;
 }
 
@@ -226,6 +242,7 @@ static troupe_status begin_study(troupe_study *study, const troupe_study_options
 {
     trp_buffer lines = {0}, line = {0};
     int warm = 0;
+    TROUPE_TRY(check_allowed(study));
     TROUPE_TRY(begin_objects(study));
     troupe_status status = trp_study_warm(study, how->warm, how->warm_count, &lines, &warm);
     if (status == TROUPE_OK && study->record != NULL) {
@@ -305,40 +322,46 @@ static troupe_status check_seed(const troupe_study *study, trp_json line)
     return seed == study->problem.seed ? TROUPE_OK : differs(study, "seed", was, is);
 }
 
-// Whether a point to try first is the one that the record has, which is taken over where the space
-// was another: rows that are new were something then.
-static bool is_first(troupe_study *study, trp_json item, double *x)
+static troupe_status other_first(const troupe_study *study)
+{
+    return troupe_fail(TROUPE_EXISTS, "%s has another study: it has other points to try first",
+                       trp_study_name(study));
+}
+
+// That a point to try first is the one that the record has, which is taken over where the space was
+// another: rows that are new were something then, and what was left out was drawn from that space.
+static troupe_status take_recorded(troupe_study *study, trp_json item, double *x)
 {
     const trp_extension *was = study->earlier_count > 0 ? &study->earlier[0] : NULL;
+    const double *given = given_of(study, x);
     size_t dims = study->dim_count;
     double *before = was != NULL ? study->cloned : study->point;
-    bool same =
-        trp_line_read_numbers(item, "first", before, was != NULL ? was->dims : dims) == TROUPE_OK;
-    if (same && was != NULL)
-        same = trp_extension_map(study->space, was, before, study->point) == TROUPE_OK;
-    for (size_t i = 0; same && i < dims; i++) {
-        bool compared = was == NULL || was->from[i] >= 0;
-        same = !compared || study->point[i] == x[i] || (isnan(study->point[i]) && isnan(x[i]));
+    if (trp_line_read_numbers(item, "first", before, was != NULL ? was->dims : dims) != TROUPE_OK)
+        return other_first(study);
+    if (was != NULL && trp_extension_map(study->space, was, before, study->point) != TROUPE_OK)
+        return trp_error_prefix("%s has another study", trp_study_name(study));
+    for (size_t i = 0; i < dims; i++) {
+        // A config has all its fields, also those that had no row before.
+        bool compared =
+            was == NULL || (!isnan(given[i]) && (was->from[i] >= 0 || study->space->type == NULL));
+        if (compared && study->point[i] != x[i] && !(isnan(study->point[i]) && isnan(x[i])))
+            return other_first(study);
     }
-    if (same)
-        memcpy(x, study->point, dims * sizeof *x);
-    return same;
+    memcpy(x, study->point, dims * sizeof *x);
+    return TROUPE_OK;
 }
 
 static troupe_status check_first(troupe_study *study, trp_json line)
 {
     trp_json all, item = {0};
     size_t count = 0;
-    bool same = true;
     if (trp_json_member(line, "first", &all))
-        for (; same && trp_json_next_item(all, &item); count++)
-            same = count < (size_t)study->first_count &&
-                   is_first(study, item, study->first + count * study->dim_count);
-    return same && count == (size_t)study->first_count
-               ? TROUPE_OK
-               : troupe_fail(TROUPE_EXISTS,
-                             "%s has another study: it has other points to try first",
-                             trp_study_name(study));
+        for (; trp_json_next_item(all, &item); count++) {
+            if (count >= (size_t)study->first_count)
+                return other_first(study);
+            TROUPE_TRY(take_recorded(study, item, study->first + count * study->dim_count));
+        }
+    return count == (size_t)study->first_count ? check_allowed(study) : other_first(study);
 }
 
 static troupe_status check_version(const troupe_study *study, trp_json line)

@@ -43,7 +43,7 @@ struct troupe_study {
     int total;        // With all combinations and points to try first; 0: without end.
     int combinations; // Of grids, which are the study's to set; 1: there are none.
     bool only_grids;  // There is nothing for a searcher to suggest, but an end.
-    double *first;    // Points to try first.
+    double *first;    // Points to try first, and behind them what was given of each.
     // Spaces that it had before this one, in the order of the record. The last of them may be that
     // of the record: then a line of this one is to come.
     trp_extension *earlier;

@@ -519,6 +519,90 @@ static void test_points_to_try_first(void **state)
     troupe_space_free(&spaces[1]);
 }
 
+static troupe_status open_first(const troupe_space *in, const char *first, troupe_study **study)
+{
+    const void *const all[] = {first};
+    return troupe_study_open(in, study, .file = path, .open = TROUPE_OPEN_RESUME_OR_NEW,
+                             .trials = 4, .searcher = troupe_search_random(), .first = all,
+                             .first_count = 1);
+}
+
+// What a point leaves out was drawn, from what was the space then.
+static void test_points_that_leave_something_out(void **state)
+{
+    (void)state;
+    troupe_study *study;
+    double drawn[2];
+    troupe_space *spaces[] = {
+        parsed("{\"rate\": {\"uniform\": [0, 1]}, \"depth\": {\"uniform\": [1, 4]}, "
+               "\"kind\": {\"choice\": [1, 2, 3, 4, 5]}}"),
+        parsed("{\"new\": {\"uniform\": [0, 1], \"before\": 0.5}, "
+               "\"rate\": {\"uniform\": [0, 1]}, \"depth\": {\"uniform\": [1, 8]}, "
+               "\"kind\": {\"choice\": [1, 2, 3, 4, 5, 6, 7, 8, 9]}}")};
+    begin();
+    ok(open_first(spaces[0], "{\"rate\": 0.25}", &study));
+    run(study, 2);
+    memcpy(drawn, troupe_study_trial_at(study, 0)->x + 1, sizeof drawn);
+    troupe_study_free(&study);
+    for (int life = 0; life < 2; life++) {
+        ok(open_first(spaces[1], "{\"rate\": 0.25}", &study));
+        const double *x = troupe_study_trial_at(study, 0)->x;
+        assert_true(x[0] == 0.5 && x[1] == 0.25);
+        assert_memory_equal(x + 2, drawn, sizeof drawn);
+        troupe_study_free(&study);
+    }
+    refused(open_first(spaces[1], "{\"rate\": 0.5}", &study), TROUPE_EXISTS,
+            "other points to try first");
+    refused(open_first(spaces[1], "{\"rate\": 0.25, \"depth\": 1}", &study), TROUPE_EXISTS,
+            "other points to try first");
+    // It was 0.5, whatever it is to be now.
+    refused(open_first(spaces[1], "{\"rate\": 0.25, \"new\": 0.75}", &study), TROUPE_EXISTS,
+            "other points to try first");
+    ok(open_first(spaces[1], "{\"rate\": 0.25, \"new\": 0.5}", &study));
+    troupe_study_free(&study);
+    troupe_space_free(&spaces[0]);
+    troupe_space_free(&spaces[1]);
+}
+
+static double widest;
+
+static bool is_narrow(void *user, const void *config)
+{
+    (void)user;
+    return strtod(strstr(config, "\"depth\": ") + 9, NULL) <= widest;
+}
+
+// It is the record's point that is to be allowed, not one that the larger space would draw.
+static void test_an_allowed_point_to_try_first(void **state)
+{
+    (void)state;
+    troupe_study *study;
+    const void *const first[] = {"{\"rate\": 0.25}"};
+    troupe_study_options how = {.size = sizeof how,
+                                .file = path,
+                                .trials = 1,
+                                .first = first,
+                                .first_count = 1,
+                                .open = TROUPE_OPEN_RESUME_OR_NEW,
+                                .allowed = is_narrow};
+    troupe_space *spaces[] = {
+        parsed("{\"rate\": {\"uniform\": [0, 1]}, \"depth\": {\"uniform\": [1, 4]}}"),
+        parsed("{\"rate\": {\"uniform\": [0, 1]}, \"depth\": {\"uniform\": [1, 400]}}")};
+    begin();
+    widest = 4;
+    ok(troupe_study_open_with(spaces[0], &study, &how));
+    run(study, 1);
+    troupe_study_free(&study);
+    how.trials = 1;
+    ok(troupe_study_open_with(spaces[1], &study, &how));
+    troupe_study_free(&study);
+    widest = 0;
+    refused(troupe_study_open_with(spaces[1], &study, &how), TROUPE_INVALID,
+            ".first[0] is a config that .allowed does not allow");
+    troupe_space_free(&spaces[0]);
+    troupe_space_free(&spaces[1]);
+}
+
 // ---- rows with one value
 
 // A study of three trials, with "opt" 1 and 2 among them.
@@ -614,6 +698,8 @@ int main(void)
         cmocka_unit_test(test_what_hangs_on_the_space),
         cmocka_unit_test(test_no_memory),
         cmocka_unit_test(test_points_to_try_first),
+        cmocka_unit_test(test_points_that_leave_something_out),
+        cmocka_unit_test(test_an_allowed_point_to_try_first),
         cmocka_unit_test(test_fixed_rows_that_count_elsewhere),
         cmocka_unit_test(test_a_fixed_row_that_others_hang_on),
     };
