@@ -17,13 +17,6 @@ static troupe_status no_memory(const trp_version *version)
                        version->key, version->number);
 }
 
-static const char *keep(trp_arena *arena, const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *copy = (char *)trp_arena_alloc(arena, size);
-    return copy ? (const char *)memcpy(copy, text, size) : NULL;
-}
-
 static troupe_status take_aliases(const trp_version *version, trp_arena *arena,
                                   troupe_version_info *info)
 {
@@ -118,8 +111,8 @@ static troupe_status describe(const trp_version *version, trp_arena *arena,
                               troupe_version_info *info)
 {
     troupe_version_info plain = {.version = version->number};
-    plain.key = keep(arena, version->key);
-    plain.path = keep(arena, version->folder.text);
+    plain.key = trp_arena_text(arena, version->key);
+    plain.path = trp_arena_text(arena, version->folder.text);
     if (!plain.key || !plain.path)
         return no_memory(version);
     TROUPE_TRY(take_aliases(version, arena, &plain));
@@ -128,7 +121,7 @@ static troupe_status describe(const trp_version *version, trp_arena *arena,
     if (status == TROUPE_OK || status == TROUPE_NO_MEMORY)
         return status;
     *info = plain;
-    info->problem = keep(arena, troupe_last_error()->text);
+    info->problem = trp_arena_text(arena, troupe_last_error()->text);
     return info->problem ? status : no_memory(version);
 }
 

@@ -304,15 +304,9 @@ static off_t journal_of(const trp_wire_job *job)
     return from;
 }
 
-static const char *keep_text(troupe_job *handle, const char *text)
-{
-    char *copy = trp_arena_alloc(&handle->arena, strlen(text) + 1);
-    return copy != NULL ? strcpy(copy, text) : NULL;
-}
-
 static troupe_status set_path(troupe_job *handle, const char *run)
 {
-    const char *path = keep_text(handle, run);
+    const char *path = trp_arena_text(&handle->arena, run);
     if (path == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
     handle->path = handle->folder = path;
@@ -321,7 +315,7 @@ static troupe_status set_path(troupe_job *handle, const char *run)
 
 static troupe_status watch(troupe_job *handle, trp_desk *desk, const trp_wire_job *job, off_t from)
 {
-    const char *folder = keep_text(handle, job->folder);
+    const char *folder = trp_arena_text(&handle->arena, job->folder);
     troupe_train_options options = trp_options_unpack(&handle->spec.options);
     trp_port port = {&trp_handle_port, handle};
     trp_detached *made = trp_arena_alloc(&handle->arena, sizeof *made);

@@ -71,19 +71,13 @@ trp_job *trp_handle_line(troupe_job *handle)
 
 // ---- the port
 
-static const char *keep_text(troupe_job *handle, const char *text)
-{
-    char *copy = (char *)trp_arena_alloc(&handle->arena, strlen(text) + 1);
-    return copy ? strcpy(copy, text) : NULL;
-}
-
 static void take_accepted(void *user, const trp_accepted *what)
 {
     troupe_job *handle = (troupe_job *)user;
     pthread_mutex_lock(&handle->lock);
     if (!handle->detached) { // Its path is known already, and read by others.
-        const char *path_text = keep_text(handle, what->path);
-        const char *folder_text = keep_text(handle, what->folder);
+        const char *path_text = trp_arena_text(&handle->arena, what->path);
+        const char *folder_text = trp_arena_text(&handle->arena, what->folder);
         handle->path = path_text ? path_text : "";
         handle->folder = folder_text ? folder_text : "";
     }

@@ -24,12 +24,6 @@
 
 enum { RANKS_END_MS = 10000, LEFT_RANKS_END_MS = 500 };
 
-static const char *keep_text(trp_job *job, const char *text)
-{
-    char *copy = trp_arena_alloc(&job->arena, strlen(text) + 1);
-    return copy != NULL ? strcpy(copy, text) : NULL;
-}
-
 static const char *last_part(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -156,7 +150,7 @@ static troupe_status find_local(trp_job *job)
     TROUPE_TRY(trp_run_claim(&job->options, &run, &made));
     if (job->options.open == TROUPE_OPEN_NEW || job->submission != NULL)
         clean_earlier(run.text, name_length(job));
-    job->path = job->folder = keep_text(job, run.text);
+    job->path = job->folder = trp_arena_text(&job->arena, run.text);
     if (job->path == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
     return trp_run_job_check(job->path, job->submission);
@@ -171,7 +165,7 @@ static troupe_status take_far(trp_job *job, const char *path)
         job->options.open == TROUPE_OPEN_NEW ? trp_storage_has(path, &has) : TROUPE_OK;
     if (status == TROUPE_OK && has)
         status = troupe_fail(TROUPE_EXISTS, "there is something at %s", path);
-    if (status == TROUPE_OK && (job->path = keep_text(job, path)) == NULL)
+    if (status == TROUPE_OK && (job->path = trp_arena_text(&job->arena, path)) == NULL)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
     if (status != TROUPE_OK)
         trp_storage_leave(path);
@@ -195,7 +189,7 @@ static troupe_status make_working_folder(trp_job *job)
         (about.st_mode & 022) != 0)
         return troupe_fail(TROUPE_IO, "%s is not a folder that only this user can write to",
                            folder.text);
-    job->folder = keep_text(job, folder.text);
+    job->folder = trp_arena_text(&job->arena, folder.text);
     if (job->folder == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
     return trp_checkpoint_clean(job->folder); // Makes the folder in which ranks stage.

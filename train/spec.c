@@ -24,12 +24,6 @@ static const char *executable(trp_path *path)
     return path->text;
 }
 
-static const char *keep_text(trp_arena *arena, const char *text)
-{
-    char *copy = trp_arena_alloc(arena, strlen(text) + 1);
-    return copy != NULL ? strcpy(copy, text) : NULL;
-}
-
 // Makes the JSON object that an option is canonical, in the arena; *kept stays where none is given.
 static troupe_status take_object(const char *option, const char *given, trp_arena *arena,
                                  const char **kept)
@@ -67,7 +61,7 @@ troupe_status trp_spec_make(const troupe_trainer *trainer, const trp_packed *con
     void *copy = trp_arena_alloc(arena, size + 1);
     *spec = (trp_job_spec){
         .version = VERSION,
-        .program = keep_text(arena, executable(&program)),
+        .program = trp_arena_text(arena, executable(&program)),
         .trainer = trainer->name,
         .schema = troupe_type_hash(trainer->config),
         .config = {copy, size},

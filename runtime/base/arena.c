@@ -223,15 +223,16 @@ void *troupe_arena_alloc(size_t size)
     return trp_arena_alloc(trp_arena_current(), size);
 }
 
+char *trp_arena_text(trp_arena *arena, const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = (char *)trp_arena_alloc(arena, size);
+    return copy ? (char *)memcpy(copy, text, size) : NULL;
+}
+
 char *troupe_arena_text(const char *text)
 {
-    if (!text)
-        return NULL;
-    size_t size = strlen(text) + 1;
-    char *copy = (char *)troupe_arena_alloc(size);
-    if (copy)
-        memcpy(copy, text, size);
-    return copy;
+    return text ? trp_arena_text(trp_arena_current(), text) : NULL;
 }
 
 void troupe_arena_reset(void)

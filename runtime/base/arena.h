@@ -20,6 +20,8 @@ void *trp_arena_alloc(trp_arena *arena, size_t size);
 // Takes over a block of that size that trp_alloc has given, to be freed with the rest. false, and
 // nothing is taken: no memory for that.
 bool trp_arena_adopt(trp_arena *arena, void *block, size_t size);
+// A copy of the text. NULL when memory is short.
+char *trp_arena_text(trp_arena *arena, const char *text);
 // Frees everything; the arena can be used again.
 void trp_arena_clear(trp_arena *arena);
 // How many bytes its blocks have, whether handed out or not.

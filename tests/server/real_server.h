@@ -71,4 +71,21 @@ static inline char *real_server_folder(const char *variable)
     return top;
 }
 
+// Of a group of tests whose folder that is: starts a server before each, and ends it all.
+static inline int real_server_begin(void **state)
+{
+    (void)state;
+    run_tool("server start --cpus 4");
+    return 0;
+}
+
+static inline void real_server_end(char *top)
+{
+    char command[600], output[400];
+    snprintf(command, sizeof command, "%s server stop --jobs", support_setting("TROUPE_TOOL"));
+    (void)support_run(command, output, sizeof output); // It may have ended.
+    (void)troupe_stop();
+    support_directory_remove(top);
+}
+
 #endif

@@ -90,13 +90,6 @@ static int clear(void **state)
     return 0;
 }
 
-static int begin(void **state)
-{
-    (void)state;
-    run_tool("server start --cpus 4");
-    return 0;
-}
-
 #define SUBMIT(config, follower, job, ...)                                                         \
     troupe_submit(count_up, config, follower, job, .ranks = RANKS, .storage = storage,             \
                   .cpus_per_rank = 0.5, .console = TROUPE_CONSOLE_OFF, .rank_metrics = true,       \
@@ -681,7 +674,7 @@ static void test_without_a_choice_a_server_that_runs_has_it(void **state)
     troupe_result *result = end_of(job);
     troupe_result_free(&result);
     troupe_job_close(&job);
-    begin(NULL);
+    (void)real_server_begin(NULL);
     troupe_must(SUBMIT(&config, NULL, &job, .name = "there"));
     assert_true(troupe_job_number(job) > 0);
     result = end_of(job);
@@ -746,19 +739,20 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "stay") == 0)
         return act_stay(argv[2]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_a_job_outlives_its_program, begin),
-        cmocka_unit_test_setup(test_followers_are_told_what_local_ones_are, begin),
-        cmocka_unit_test_setup(test_a_restarted_server_changes_nothing_for_a_follower, begin),
-        cmocka_unit_test_setup(test_what_is_asked_of_it_comes_true, begin),
-        cmocka_unit_test_setup(test_a_pause_ends_its_process_and_it_goes_on, begin),
-        cmocka_unit_test_setup(test_it_gets_more_ranks_while_it_runs, begin),
-        cmocka_unit_test_setup(test_the_same_again_is_the_same_job, begin),
-        cmocka_unit_test_setup(test_the_last_two_handles_are_closed_at_once, begin),
-        cmocka_unit_test_setup(test_a_run_that_goes_on_is_claimed_with_its_job, begin),
-        cmocka_unit_test_setup(test_a_wait_does_not_hold_up_other_submissions, begin),
-        cmocka_unit_test_setup(test_a_client_may_be_killed_at_any_moment, begin),
-        cmocka_unit_test_setup(test_the_death_of_a_client_is_no_end, begin),
-        cmocka_unit_test_setup(test_what_a_server_cannot_do_is_refused, begin),
+        cmocka_unit_test_setup(test_a_job_outlives_its_program, real_server_begin),
+        cmocka_unit_test_setup(test_followers_are_told_what_local_ones_are, real_server_begin),
+        cmocka_unit_test_setup(test_a_restarted_server_changes_nothing_for_a_follower,
+                               real_server_begin),
+        cmocka_unit_test_setup(test_what_is_asked_of_it_comes_true, real_server_begin),
+        cmocka_unit_test_setup(test_a_pause_ends_its_process_and_it_goes_on, real_server_begin),
+        cmocka_unit_test_setup(test_it_gets_more_ranks_while_it_runs, real_server_begin),
+        cmocka_unit_test_setup(test_the_same_again_is_the_same_job, real_server_begin),
+        cmocka_unit_test_setup(test_the_last_two_handles_are_closed_at_once, real_server_begin),
+        cmocka_unit_test_setup(test_a_run_that_goes_on_is_claimed_with_its_job, real_server_begin),
+        cmocka_unit_test_setup(test_a_wait_does_not_hold_up_other_submissions, real_server_begin),
+        cmocka_unit_test_setup(test_a_client_may_be_killed_at_any_moment, real_server_begin),
+        cmocka_unit_test_setup(test_the_death_of_a_client_is_no_end, real_server_begin),
+        cmocka_unit_test_setup(test_what_a_server_cannot_do_is_refused, real_server_begin),
         cmocka_unit_test(test_without_a_choice_a_server_that_runs_has_it),
         cmocka_unit_test(test_many_that_start_one_find_one),
     };

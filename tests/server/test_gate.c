@@ -441,18 +441,7 @@ static void test_a_handle_that_leaves_takes_its_gate_along(void **state)
 static int clear(void **state)
 {
     (void)state;
-    char command[400], output[400];
-    snprintf(command, sizeof command, "%s server stop --jobs", support_setting("TROUPE_TOOL"));
-    (void)support_run(command, output, sizeof output);
-    (void)troupe_stop();
-    support_directory_remove(top);
-    return 0;
-}
-
-static int begin(void **state)
-{
-    (void)state;
-    run_tool("server start --cpus 4");
+    real_server_end(top);
     return 0;
 }
 
@@ -464,16 +453,16 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "silent") == 0)
         return act_be_silent();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_a_stop_holds_as_it_does_locally, begin),
-        cmocka_unit_test_setup(test_a_bound_that_passes_lets_it_go_on, begin),
-        cmocka_unit_test_setup(test_it_pauses_and_resizes_at_its_report, begin),
-        cmocka_unit_test_setup(test_a_client_that_comes_later_answers, begin),
-        cmocka_unit_test_setup(test_who_finds_a_job_may_have_a_gate, begin),
-        cmocka_unit_test_setup(test_a_job_of_the_program_has_its_own_gate, begin),
-        cmocka_unit_test_setup(test_two_clients_may_have_a_gate, begin),
-        cmocka_unit_test_setup(test_a_server_that_is_away_holds_up_no_stop, begin),
-        cmocka_unit_test_setup(test_an_answer_outlives_the_runner, begin),
-        cmocka_unit_test_setup(test_a_handle_that_leaves_takes_its_gate_along, begin),
+        cmocka_unit_test_setup(test_a_stop_holds_as_it_does_locally, real_server_begin),
+        cmocka_unit_test_setup(test_a_bound_that_passes_lets_it_go_on, real_server_begin),
+        cmocka_unit_test_setup(test_it_pauses_and_resizes_at_its_report, real_server_begin),
+        cmocka_unit_test_setup(test_a_client_that_comes_later_answers, real_server_begin),
+        cmocka_unit_test_setup(test_who_finds_a_job_may_have_a_gate, real_server_begin),
+        cmocka_unit_test_setup(test_a_job_of_the_program_has_its_own_gate, real_server_begin),
+        cmocka_unit_test_setup(test_two_clients_may_have_a_gate, real_server_begin),
+        cmocka_unit_test_setup(test_a_server_that_is_away_holds_up_no_stop, real_server_begin),
+        cmocka_unit_test_setup(test_an_answer_outlives_the_runner, real_server_begin),
+        cmocka_unit_test_setup(test_a_handle_that_leaves_takes_its_gate_along, real_server_begin),
     };
     return cmocka_run_group_tests(tests, NULL, clear);
 }

@@ -370,18 +370,7 @@ static void test_a_sweep_that_is_forgotten_is_what_it_has_put_down(void **state)
 static int clear(void **state)
 {
     (void)state;
-    char command[400], output[400];
-    snprintf(command, sizeof command, "%s server stop --jobs", support_setting("TROUPE_TOOL"));
-    (void)support_run(command, output, sizeof output);
-    (void)troupe_stop();
-    support_directory_remove(top);
-    return 0;
-}
-
-static int begin(void **state)
-{
-    (void)state;
-    run_tool("server start --cpus 4");
+    real_server_end(top);
     return 0;
 }
 
@@ -393,11 +382,12 @@ int main(int argc, char **argv)
     if (argc == 3)
         return act_tune(argv[1], argv[2]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_it_decides_as_one_of_a_program, begin),
-        cmocka_unit_test_setup(test_a_server_that_is_killed_changes_no_decision, begin),
-        cmocka_unit_test_setup(test_a_tuner_that_is_killed_goes_on, begin),
-        cmocka_unit_test_setup(test_two_tuners_do_not_run_one_sweep, begin),
-        cmocka_unit_test_setup(test_a_sweep_that_is_forgotten_is_what_it_has_put_down, begin),
+        cmocka_unit_test_setup(test_it_decides_as_one_of_a_program, real_server_begin),
+        cmocka_unit_test_setup(test_a_server_that_is_killed_changes_no_decision, real_server_begin),
+        cmocka_unit_test_setup(test_a_tuner_that_is_killed_goes_on, real_server_begin),
+        cmocka_unit_test_setup(test_two_tuners_do_not_run_one_sweep, real_server_begin),
+        cmocka_unit_test_setup(test_a_sweep_that_is_forgotten_is_what_it_has_put_down,
+                               real_server_begin),
     };
     return cmocka_run_group_tests(tests, NULL, clear);
 }

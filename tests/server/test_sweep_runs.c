@@ -195,18 +195,7 @@ static void test_paused_trials_survive_their_tuners(void **unused)
 static int clear(void **unused)
 {
     (void)unused;
-    char command[400], output[400];
-    snprintf(command, sizeof command, "%s server stop --jobs", support_setting("TROUPE_TOOL"));
-    (void)support_run(command, output, sizeof output);
-    (void)troupe_stop();
-    support_directory_remove(top);
-    return 0;
-}
-
-static int begin(void **unused)
-{
-    (void)unused;
-    run_tool("server start --cpus 4");
+    real_server_end(top);
     return 0;
 }
 
@@ -218,8 +207,8 @@ int main(int argc, char **argv)
     if (argc == 2)
         return act_tune(argv[1]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_a_population_survives_its_tuners, begin),
-        cmocka_unit_test_setup(test_paused_trials_survive_their_tuners, begin),
+        cmocka_unit_test_setup(test_a_population_survives_its_tuners, real_server_begin),
+        cmocka_unit_test_setup(test_paused_trials_survive_their_tuners, real_server_begin),
     };
     return cmocka_run_group_tests(tests, NULL, clear);
 }

@@ -1,53 +1,17 @@
 // test_tune_tool.c: `troupe tune` over programs that know nothing of Troupe, from the shell: as
 // runs of its own and as jobs of the train server.
 // timeout: 120
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <support.h>
-#include <unistd.h>
-
-static char *top;
-static char output[65536];
-
-// Runs a command of the shell in the folder of the test, where $T is the tool.
-static int shell(const char *line)
-{
-    char command[4096];
-    snprintf(command, sizeof command, "cd %s && T=%s && %s", top, support_setting("TROUPE_TOOL"),
-             line);
-    return support_run(command, output, sizeof output);
-}
-
-static void expect(int status, const char *line, const char *has)
-{
-    int ends = shell(line);
-    if (ends != status || strstr(output, has) == NULL)
-        support_fail_output(output, "%s ends with %d, expected %d and \"%s\"", line, ends, status,
-                            has);
-}
+#include "shell_tool.h"
 
 static int start(void **state)
 {
     (void)state;
-    top = support_directory_make();
-    char *folder = support_path(top, "state");
-    setenv("TROUPE_STATE", folder, 1);
-    unsetenv("TROUPE_SERVER");
-    free(folder);
+    open_folder();
     expect(0,
            "printf '%s' '{\"space\": {\"x\": {\"grid\": [4, 1, 9]}, \"y\": 2}, \"metric\": "
            "\"loss\", \"goal\": \"min\", \"storage\": \"runs\", \"resources\": {\"cpus\": 0.5}}' "
            ">sweep.json",
            "");
-    return 0;
-}
-
-static int stop(void **state)
-{
-    (void)state;
-    (void)shell("$T server stop --jobs");
-    support_directory_remove(top);
     return 0;
 }
 
@@ -125,5 +89,5 @@ int main(void)
         cmocka_unit_test(test_trials_of_the_server),
         cmocka_unit_test(test_what_is_wrong_is_said),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, close_folder);
 }

@@ -1,6 +1,8 @@
 // beside.c: see tune/schedule/beside.h.
 #include <tune/schedule/beside.h>
 
+#include <runtime/base/memory.h>
+
 troupe_scheduler *trp_beside_take(const char *of, troupe_scheduler *given)
 {
     if (given == NULL)
@@ -20,6 +22,17 @@ troupe_scheduler *trp_beside_take(const char *of, troupe_scheduler *given)
     }
     if (given->destroy != NULL)
         given->destroy(given);
+    return NULL;
+}
+
+void *trp_beside_alloc(troupe_scheduler *inner, troupe_status status, size_t size)
+{
+    void *made = status == TROUPE_OK ? trp_alloc(size) : NULL;
+    if (made != NULL)
+        return made;
+    inner->destroy(inner);
+    if (status == TROUPE_OK)
+        troupe_fail(TROUPE_NO_MEMORY, "no memory for a scheduler");
     return NULL;
 }
 

@@ -176,14 +176,9 @@ troupe_scheduler *troupe_resizing_with(troupe_scheduler *given,
     troupe_scheduler *inner = trp_beside_take("resizing", given);
     if (inner == NULL)
         return trp_scheduler_refused();
-    troupe_status status = check(&how, options);
-    resizing *self = status == TROUPE_OK ? trp_alloc(sizeof *self) : NULL;
-    if (self == NULL) {
-        inner->destroy(inner);
-        if (status == TROUPE_OK)
-            troupe_fail(TROUPE_NO_MEMORY, "no memory for a scheduler");
+    resizing *self = trp_beside_alloc(inner, check(&how, options), sizeof *self);
+    if (self == NULL)
         return trp_scheduler_refused();
-    }
     self->inner = inner;
     self->how = how;
     self->seats.item = sizeof(seat);

@@ -200,14 +200,9 @@ troupe_scheduler *troupe_stopping(troupe_scheduler *given, const troupe_stop_whe
     troupe_scheduler *inner = trp_beside_take("stopping", given);
     if (inner == NULL)
         return trp_scheduler_refused();
-    troupe_status status = check(&taken, when);
-    stopping *self = status == TROUPE_OK ? trp_alloc(sizeof *self) : NULL;
-    if (self == NULL) {
-        inner->destroy(inner);
-        if (status == TROUPE_OK)
-            troupe_fail(TROUPE_NO_MEMORY, "no memory for a scheduler");
+    stopping *self = trp_beside_alloc(inner, check(&taken, when), sizeof *self);
+    if (self == NULL)
         return trp_scheduler_refused();
-    }
     self->inner = inner;
     self->when = taken;
     self->seats.item = sizeof(seat);
