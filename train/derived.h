@@ -51,6 +51,7 @@ typedef struct trp_derived_run {
     trp_json params;  // An object; empty: none.
     trp_buffer heads; // ",config/rate,config/batch": columns of progress.csv,
     trp_buffer cells; // ",0.1,32": and what stands in them.
+    bool has_session; // TensorBoard was told that it has begun, with params.
 } trp_derived_run;
 
 typedef struct trp_derived_row trp_derived_row;

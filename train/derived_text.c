@@ -91,21 +91,22 @@ void trp_derived_begin(trp_derived_state *state, const char *name, const char *h
 }
 
 // The run is opened for the first time.
-static void write_params(const trp_derived_state *state, trp_buffer out[TRP_DERIVED_FILES])
+static void write_params(trp_derived_state *state, trp_buffer out[TRP_DERIVED_FILES])
 {
-    const trp_derived_run *run = &state->run;
+    trp_derived_run *run = &state->run;
     trp_tensorboard_begin(state->begun_s, &out[TRP_DERIVED_EVENTS]);
     if (run->params.size == 0)
         return;
     trp_buffer_append(&out[TRP_DERIVED_PARAMS], run->params.at, run->params.size);
     trp_buffer_append(&out[TRP_DERIVED_PARAMS], "\n", 1);
     if (run->params.size <= TRP_DERIVED_PARAMS_MAX)
-        trp_tensorboard_params(state->begun_s, run->params, &out[TRP_DERIVED_EVENTS]);
+        run->has_session =
+            trp_tensorboard_params(state->begun_s, run->params, &out[TRP_DERIVED_EVENTS]);
 }
 
 void trp_derived_finish(trp_derived_state *state, trp_buffer out[TRP_DERIVED_FILES])
 {
-    if (state->end[0] == '\0' || state->run.heads.size == 0)
+    if (state->end[0] == '\0' || !state->run.has_session)
         return;
     trp_tensorboard_end(state->opened_s + state->elapsed_s - state->base_s,
                         strcmp(state->end, "OK") == 0, &out[TRP_DERIVED_EVENTS]);

@@ -191,17 +191,19 @@ static void write_hparams(double wall_s, const char *tag, int field, trp_buffer 
     end_event(&event, out);
 }
 
-void trp_tensorboard_params(double wall_s, trp_json params, trp_buffer *out)
+bool trp_tensorboard_params(double wall_s, trp_json params, trp_buffer *out)
 {
     trp_buffer start = {0};
     if (!trp_json_leaves(params, add_param, &start))
         start.failed = true;
-    if (start.size > 0) { // Without any there is nothing to compare.
+    bool any = start.size > 0;
+    if (any) { // Without any there is nothing to compare.
         write_double(&start, START_TIME, wall_s);
         write_hparams(wall_s, "_hparams_/session_start_info", HPARAMS_START, &start, out);
     }
     out->failed = out->failed || start.failed;
     trp_buffer_free(&start);
+    return any;
 }
 
 void trp_tensorboard_end(double wall_s, bool well, trp_buffer *out)

@@ -19,9 +19,9 @@ void trp_tensorboard_begin(double wall_s, trp_buffer *out);
 void trp_tensorboard_report(double wall_s, const troupe_report_event *report, trp_buffer *out);
 
 // For the HParams page: that a session (a run) has begun with these hyperparameters, an object,
-// whose numbers, texts and flags are shown, of nested ones as "fitting/rate" (without any, nothing
-// is added); and how it has ended.
-void trp_tensorboard_params(double wall_s, trp_json params, trp_buffer *out);
+// whose numbers, texts and flags are shown, of nested ones as "fitting/rate" (false: without any,
+// nothing is added); and how one that was begun so has ended.
+bool trp_tensorboard_params(double wall_s, trp_json params, trp_buffer *out);
 void trp_tensorboard_end(double wall_s, bool well, trp_buffer *out);
 
 uint32_t trp_crc32c(const void *data, size_t size);

@@ -125,6 +125,20 @@ static void test_lines_have_what_the_run_was_configured_with(void **state)
     free_outcome(&all);
 }
 
+// What has no beginning on TensorBoard's page of hyperparameters has no end there.
+static void test_params_that_are_all_null_begin_no_session(void **state)
+{
+    (void)state;
+    outcome all = {0};
+    trp_derived_begin(&all.state, "fit", "box", "{\"data\": null, \"of\": {\"more\": null}}");
+    take(&all, "{\"event\": \"open\", \"epoch\": 1, \"at\": \"2026-11-24T12:00:00.000Z\"}");
+    take(&all, "{\"event\": \"end\", \"status\": \"OK\", \"stopped\": false}");
+    size_t before = all.out[TRP_DERIVED_EVENTS].size;
+    trp_derived_finish(&all.state, all.out);
+    assert_int_equal(all.out[TRP_DERIVED_EVENTS].size, before);
+    free_outcome(&all);
+}
+
 // Params that are long are in their own file alone.
 static void test_long_params_are_in_no_line(void **state)
 {
@@ -601,6 +615,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_the_checksum_is_castagnolis),
         cmocka_unit_test(test_lines_of_the_journal_become_rows),
         cmocka_unit_test(test_lines_have_what_the_run_was_configured_with),
+        cmocka_unit_test(test_params_that_are_all_null_begin_no_session),
         cmocka_unit_test(test_long_params_are_in_no_line),
         cmocka_unit_test(test_a_row_waits_for_the_name_of_its_checkpoint),
         cmocka_unit_test(test_rows_do_not_wait_without_bound),

@@ -103,11 +103,10 @@ static void test_hyperparameters_have_their_kinds(void **state)
     trp_buffer out = {0};
     span data;
     uint64_t flag;
-    trp_tensorboard_params(1795521600.5,
-                           parse("{\"rate\": 0.125, \"wide\": true, \"narrow\": false, \"by\": "
-                                 "\"adam\", \"fitting\": {\"batch\": 32}, \"none\": null, "
-                                 "\"lost\": \"NaN\", \"sizes\": [1, 2]}"),
-                           &out);
+    trp_json params = parse("{\"rate\": 0.125, \"wide\": true, \"narrow\": false, \"by\": "
+                            "\"adam\", \"fitting\": {\"batch\": 32}, \"none\": null, "
+                            "\"lost\": \"NaN\", \"sizes\": [1, 2]}");
+    assert_true(trp_tensorboard_params(1795521600.5, params, &out));
     assert_false(out.failed);
     span start = part(message_of(&out, "_hparams_/session_start_info"), 3);
     assert_true(number_of(param(start, "rate")) == 0.125);
@@ -122,8 +121,8 @@ static void test_hyperparameters_have_their_kinds(void **state)
     memcpy(&began, part(start, 5).at, sizeof began);
     assert_true(began == 1795521600.5);
     trp_buffer_free(&out);
-    trp_tensorboard_params(1, parse("{}"), &out);
-    trp_tensorboard_params(1, parse("{\"none\": null}"), &out);
+    assert_false(trp_tensorboard_params(1, parse("{}"), &out));
+    assert_false(trp_tensorboard_params(1, parse("{\"none\": null}"), &out));
     assert_int_equal(out.size, 0);
 }
 
