@@ -8,7 +8,6 @@
 #include <runtime/base/require.h>
 #include <stdio.h>
 #include <string.h>
-#include <tune/sweep/settings.h>
 #include <tune/sweep/sweep.h>
 #include <tune/why/seen_reports.h>
 
@@ -27,17 +26,12 @@ static troupe_trial_state state_of(trp_trials_state state)
     return states[state];
 }
 
-// A trial's whole config, in the arena. NULL with *lacks: no memory.
+// In the arena. NULL with *lacks: no memory.
 static const char *config_of(trp_trials *seen, const trp_seen_trial *it, bool *lacks)
 {
-    trp_buffer whole = {0};
     if (it->config.size == 0)
         return NULL;
-    if (seen->settings.size > 0)
-        trp_settings_merge(seen->settings, it->config, &whole);
-    else
-        trp_buffer_append(&whole, it->config.at, it->config.size);
-    const char *config = trp_buffer_keep(&whole, &seen->arena);
+    const char *config = trp_trials_config(seen, it, &seen->arena);
     *lacks = *lacks || config == NULL;
     return config;
 }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <tune/sweep/settings.h>
 #include <tune/why/seen_reports.h>
 #include <unistd.h>
 
@@ -511,6 +512,27 @@ void trp_trials_free(trp_trials *trials)
     trp_free(trials->trials);
     trp_arena_clear(&trials->arena);
     *trials = (trp_trials){0};
+}
+
+const char *trp_trials_config(const trp_trials *trials, const trp_seen_trial *trial,
+                              trp_arena *arena)
+{
+    trp_buffer whole = {0}, nested = {0};
+    trp_json under = {"{}", 2}, over;
+    if (trials->settings.size > 0)
+        under = trials->settings;
+    if (trials->model == NULL) {
+        trp_buffer_append(&whole, trial->config.at, trial->config.size);
+        return trp_buffer_keep(&whole, arena);
+    }
+    trp_settings_nest(trial->config, &nested);
+    if (!nested.failed &&
+        trp_json_parse((const char *)nested.data, nested.size, &over) == TROUPE_OK)
+        trp_settings_merge(under, over, &whole);
+    else
+        whole.failed = true;
+    trp_buffer_free(&nested);
+    return trp_buffer_keep(&whole, arena);
 }
 
 const char *trp_trials_state_name(trp_trials_state state)

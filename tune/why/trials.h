@@ -94,6 +94,10 @@ troupe_status trp_trials_read(const char *path, trp_trials *trials);
 troupe_status trp_trials_read_whole(const char *path, trp_trials *trials);
 void trp_trials_free(trp_trials *trials);
 
+// The whole config of a trial that has one, in the arena: over a version, what was drawn over the
+// settings of all trials; of others as their trainers have it. NULL: no memory.
+const char *trp_trials_config(const trp_trials *trials, const trp_seen_trial *trial,
+                              trp_arena *arena);
 // The best by the first objective; NULL: none has a value.
 const trp_seen_trial *trp_trials_best(const trp_trials *trials);
 // Whether one value of that objective is better than another; NaN is worse than any.

@@ -12,7 +12,6 @@
 #include <runtime/host/file.h>
 #include <stdlib.h>
 #include <string.h>
-#include <tune/sweep/settings.h>
 #include <tune/why/command.h>
 #include <tune/why/fanova.h>
 #include <tune/why/page.h>
@@ -273,34 +272,14 @@ static const char *own_text(const char *text, size_t size)
     return copy;
 }
 
-// A trial's whole config.
-static const char *config_of(const trp_trials *trials, const trp_seen_trial *it)
-{
-    trp_buffer whole = {0}, nested = {0};
-    trp_json under = {"{}", 2}, over;
-    if (trials->model == NULL) // Others have it as their trainers do.
-        return own_text(it->config.at, it->config.size);
-    if (trials->settings.size > 0)
-        under = trials->settings;
-    trp_settings_nest(it->config, &nested);
-    if (!nested.failed &&
-        trp_json_parse((const char *)nested.data, nested.size, &over) == TROUPE_OK)
-        trp_settings_merge(under, over, &whole);
-    else
-        whole.failed = true;
-    trp_buffer_free(&nested);
-    const char *own = whole.failed ? NULL : own_text((const char *)whole.data, whole.size);
-    trp_buffer_free(&whole);
-    return own;
-}
-
 static troupe_status fill_best(const trp_trials *trials, troupe_best_trial *best)
 {
     const trp_seen_trial *it = trp_trials_best(trials);
     if (it == NULL || it->config.size == 0)
         return troupe_fail(TROUPE_NOT_FOUND, "no trial of %s has a value", trials->file);
-    *best = (troupe_best_trial){
-        .number = it->number, .value = it->values[0], .config = config_of(trials, it)};
+    *best = (troupe_best_trial){.number = it->number,
+                                .value = it->values[0],
+                                .config = trp_trials_config(trials, it, trp_arena_current())};
     if (it->name != NULL)
         best->name = own_text(it->name, strlen(it->name));
     if (trials->model != NULL)

@@ -256,6 +256,28 @@ static void test_tables_are_read_by_others(void **state)
     troupe_results_free(&results);
 }
 
+// Of a sweep over a version what was drawn has names with dots, and settings that all trials have
+// are beside it.
+static void test_configs_over_a_version_are_whole(void **state)
+{
+    (void)state;
+    troupe_results *results = read_record(
+        "{\"event\": \"sweep\", \"trainer\": \"digits\", \"metric\": \"loss\", \"goal\": "
+        "\"minimize\", \"model\": \"digits@3\", \"settings\": {\"fitting\": {\"epochs\": "
+        "5}}}\n" SUBMIT("0", "{\"fitting.batch\": 32}") REPORT("0", "1", "\"loss\": 1"));
+    const troupe_trial_results *best;
+    static const char config[] = "{\"fitting\": {\"epochs\": 5, \"batch\": 32}}";
+    troupe_must(troupe_results_best(results, &best, NULL));
+    assert_string_equal(best->config, config);
+    char *text = table_of(results, NULL);
+    assert_non_null(strstr(text, ",error,config/fitting/epochs,config/fitting/batch,last/loss,"));
+    free(text);
+    troupe_results_free(&results);
+    troupe_best_trial trial;
+    troupe_must(troupe_best_trial_get(folder, &trial));
+    assert_string_equal(trial.config, config);
+}
+
 static void test_it_fails_where_memory_does(void **state)
 {
     (void)state;
@@ -441,15 +463,11 @@ int main(int argc, char **argv)
     troupe_must(troupe_start(argc, argv, .cpus = 2));
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_the_best_by_metric_and_scope),
-        TEST(test_the_last_few_of_many),
-        TEST(test_reports_are_there_by_their_numbers),
-        TEST(test_tables_are_read_by_others),
-        TEST(test_it_fails_where_memory_does),
-        TEST(test_damaged_records_have_results),
-        TEST(test_a_study_has_results),
-        TEST(test_a_sweep_that_runs_has_results),
-        TEST(test_the_commands),
+        TEST(test_the_best_by_metric_and_scope),       TEST(test_the_last_few_of_many),
+        TEST(test_reports_are_there_by_their_numbers), TEST(test_tables_are_read_by_others),
+        TEST(test_configs_over_a_version_are_whole),   TEST(test_it_fails_where_memory_does),
+        TEST(test_damaged_records_have_results),       TEST(test_a_study_has_results),
+        TEST(test_a_sweep_that_runs_has_results),      TEST(test_the_commands),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     troupe_status status = troupe_stop();
