@@ -20,7 +20,9 @@
 
 TROUPE_BEGIN_C
 
-// Which of a trial's reports count for its value of a metric: of those that have it.
+// Which of a trial's reports count for its value of a metric: of those that have it. What a study's
+// trial was told at its end (troupe_study_tell) is its last value, and one of all; means are of its
+// reports, where it has any.
 typedef enum troupe_scope {
     TROUPE_SCOPE_ALL,         // The best of all: what a sweep itself goes by.
     TROUPE_SCOPE_LAST,        // The last one.
@@ -87,9 +89,9 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_results_value_with(
         (results), (index), (value),                                                               \
         &(troupe_best_options){.size = sizeof(troupe_best_options), __VA_ARGS__})
 
-// The trial with the best value; of two alike the first. Trials that failed do not count, those
-// that run do. *value may be NULL. TROUPE_NOT_FOUND: no trial has a value; the text names the
-// metrics that there are.
+// The trial with the best value; of two alike the first. Trials that failed do not count, nor do
+// those with a violation (troupe_study_tell_values); those that run do. *value may be NULL.
+// TROUPE_NOT_FOUND: no trial has a value; the text names the metrics that there are.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
 troupe_results_best_with(const troupe_results *results, const troupe_trial_results **trial,
                          double *value, const troupe_best_options *how);

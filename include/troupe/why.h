@@ -82,7 +82,8 @@ typedef struct troupe_best_trial {
     // else NULL.
     const char *const *command;
 } troupe_best_trial;
-// Fills *best. TROUPE_NOT_FOUND: no trial has a value; else errors as above.
+// Fills *best; trials that failed or have a violation do not count. TROUPE_NOT_FOUND: none has a
+// value; else errors as above.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_best_trial_get(const char *path,
                                                                         troupe_best_trial *best,
                                                                         size_t size);

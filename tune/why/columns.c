@@ -361,12 +361,17 @@ troupe_status trp_trials_columns(trp_trials *trials)
 
 // ---- what is known of them
 
+bool trp_trials_counts(const trp_seen_trial *trial)
+{
+    return trial->state != TRP_TRIALS_ERROR && !(trial->violation > 0);
+}
+
 const trp_seen_trial *trp_trials_best(const trp_trials *trials)
 {
     const trp_seen_trial *best = NULL;
     for (size_t i = 0; i < trials->count; i++) {
         const trp_seen_trial *it = trials->trials[i];
-        if (!isnan(it->values[0]) && it->state != TRP_TRIALS_ERROR &&
+        if (!isnan(it->values[0]) && trp_trials_counts(it) &&
             (best == NULL || trp_trials_better(trials, 0, it->values[0], best->values[0])))
             best = it;
     }
@@ -387,7 +392,7 @@ static bool dominates(const trp_trials *trials, const trp_seen_trial *one,
 
 static bool has_all(const trp_trials *trials, const trp_seen_trial *it)
 {
-    bool all = it->state != TRP_TRIALS_ERROR;
+    bool all = trp_trials_counts(it);
     for (size_t i = 0; i < trials->objectives; i++)
         all = all && isfinite(it->values[i]);
     return all;

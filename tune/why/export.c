@@ -108,7 +108,7 @@ static double best_of(const sheet *it, size_t index, size_t objective)
     const trp_seen_trial *trial = seen->trials[index];
     return trp_seen_value(trial->reports_kept, trial->report_count,
                           trp_seen_metric(seen, objective), seen->goals[objective],
-                          TROUPE_SCOPE_ALL, trial->values[objective]);
+                          TROUPE_SCOPE_ALL, trial->told[objective]);
 }
 
 // ---- CSV

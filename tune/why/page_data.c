@@ -143,6 +143,19 @@ static void write_curves(const trp_page_facts *facts, trp_buffer *out)
     trp_buffer_printf(out, "]");
 }
 
+// Which of the page's trials do, by their places.
+static void write_violating(const trp_page_facts *facts, trp_buffer *out)
+{
+    size_t written = 0, index = 0;
+    trp_buffer_printf(out, "\"violating\":[");
+    for (size_t i = 0; i < facts->trials->count; i++) {
+        if (facts->kept[i] && facts->trials->trials[i]->violation > 0)
+            trp_buffer_printf(out, "%s%zu", written++ > 0 ? "," : "", index);
+        index += facts->kept[i];
+    }
+    trp_buffer_printf(out, "],\n");
+}
+
 void trp_page_data(const trp_page_facts *facts, trp_buffer *out)
 {
     const trp_trials *trials = facts->trials;
@@ -170,6 +183,7 @@ void trp_page_data(const trp_page_facts *facts, trp_buffer *out)
         index += facts->kept[i];
     }
     trp_buffer_printf(out, "],\n");
+    write_violating(facts, out);
     write_curves(facts, out);
     trp_buffer_printf(out, "}\n");
 }

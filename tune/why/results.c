@@ -140,7 +140,7 @@ static double value_of(const troupe_results *results, size_t index, const troupe
                        size_t objective)
 {
     const trp_seen_trial *it = results->seen.trials[index];
-    double told = objective < results->seen.objectives ? it->values[objective] : (double)NAN;
+    double told = objective < results->seen.objectives ? it->told[objective] : (double)NAN;
     return trp_seen_value(it->reports_kept, it->report_count, how->metric, how->goal, how->scope,
                           told);
 }
@@ -188,9 +188,9 @@ troupe_status troupe_results_best_with(const troupe_results *results,
     TRP_REQUIRE(trial);
     TROUPE_TRY(take_options(results, how, &taken, &objective));
     for (size_t i = 0; i < results->seen.count; i++) {
-        double found = results->views[i].state == TROUPE_TRIAL_ERROR
-                           ? (double)NAN
-                           : value_of(results, i, &taken, objective);
+        double found = trp_trials_counts(results->seen.trials[i])
+                           ? value_of(results, i, &taken, objective)
+                           : (double)NAN;
         if (isnan(found) || (best != NULL && !(taken.goal == TROUPE_MAXIMIZE ? found > best_value
                                                                              : found < best_value)))
             continue;

@@ -125,14 +125,18 @@ static const double *metric_of(const troupe_trial_report *report, const char *me
     return NULL;
 }
 
+static bool is_better(troupe_goal goal, double one, double other)
+{
+    return isnan(other) || (goal == TROUPE_MAXIMIZE ? one > other : one < other);
+}
+
 static double best_of(const troupe_trial_report *reports, size_t count, const char *metric,
                       troupe_goal goal)
 {
     double best = (double)NAN;
     for (size_t i = 0; i < count; i++) {
         const double *value = metric_of(&reports[i], metric);
-        if (value != NULL && isfinite(*value) &&
-            (isnan(best) || (goal == TROUPE_MAXIMIZE ? *value > best : *value < best)))
+        if (value != NULL && isfinite(*value) && is_better(goal, *value, best))
             best = *value;
     }
     return best;
@@ -166,13 +170,14 @@ static bool is_reported(const troupe_trial_report *reports, size_t count, const 
 double trp_seen_value(const troupe_trial_report *reports, size_t count, const char *metric,
                       troupe_goal goal, troupe_scope scope, double told)
 {
+    bool is_told = isfinite(told);
     if (!is_reported(reports, count, metric))
-        return isfinite(told) ? told : (double)NAN;
+        return is_told ? told : (double)NAN;
     switch (scope) {
     case TROUPE_SCOPE_ALL:
         break;
     case TROUPE_SCOPE_LAST:
-        return mean_of(reports, count, metric, 1);
+        return is_told ? told : mean_of(reports, count, metric, 1);
     case TROUPE_SCOPE_AVG:
         return mean_of(reports, count, metric, SIZE_MAX);
     case TROUPE_SCOPE_LAST_5_AVG:
@@ -180,5 +185,6 @@ double trp_seen_value(const troupe_trial_report *reports, size_t count, const ch
     case TROUPE_SCOPE_LAST_10_AVG:
         return mean_of(reports, count, metric, 10);
     }
-    return best_of(reports, count, metric, goal);
+    double best = best_of(reports, count, metric, goal);
+    return is_told && is_better(goal, told, best) ? told : best;
 }

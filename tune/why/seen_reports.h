@@ -13,7 +13,8 @@ const char *trp_seen_metric(const trp_trials *trials, size_t objective);
 bool trp_seen_report_take(trp_trials *trials, trp_seen_trial *trial, trp_json line, int number,
                           double elapsed_s);
 
-// A trial's value of a metric; NaN: it has none. With no report of it, `told` stands for all.
+// A trial's value of a metric; NaN: it has none. What it was told (NaN: nothing) is the last value
+// and one of all; a mean it stands for where there is no report of the metric.
 double trp_seen_value(const troupe_trial_report *reports, size_t count, const char *metric,
                       troupe_goal goal, troupe_scope scope, double told);
 

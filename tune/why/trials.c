@@ -95,7 +95,7 @@ static trp_seen_trial *trial_at(trp_trials *trials, size_t number)
     **it = (trp_seen_trial){
         .number = (int)number, .stride = 1, .began = (double)NAN, .ended = (double)NAN};
     for (int i = 0; i < TRP_TRIALS_OBJECTIVES; i++)
-        (*it)->values[i] = (double)NAN;
+        (*it)->values[i] = (*it)->told[i] = (double)NAN;
     if (number >= trials->count)
         trials->count = number + 1;
     return *it;
@@ -278,7 +278,7 @@ static taken take_report(trp_trials *trials, trp_json line, trp_seen_trial *tria
         return TAKEN;
     if (!add_point(trials, trial, (int)number, values[0]))
         return TAKEN_SHORT;
-    if (!trial->told && trp_trials_better(trials, 0, values[0], trial->values[0]))
+    if (isnan(trial->told[0]) && trp_trials_better(trials, 0, values[0], trial->values[0]))
         memcpy(trial->values, values, count * sizeof *values);
     return TAKEN;
 }
@@ -316,9 +316,12 @@ static void take_end(trp_trials *trials, trp_json line, trp_seen_trial *trial)
     if (count == 0 && isnan(trial->values[0]) && number_of(line, "best", &values[0]))
         count = 1;
     if (count > 0 && !isnan(values[0])) {
-        memcpy(trial->values, values, count * sizeof *values);
-        trial->told = true;
+        memcpy(trial->told, values, count * sizeof *values);
+        if (trials->objectives > 1 || trp_trials_better(trials, 0, values[0], trial->values[0]))
+            memcpy(trial->values, values, count * sizeof *values);
     }
+    if (number_of(line, "violation", &number))
+        trial->violation = number;
     if (number_of(line, "elapsed_s", &number))
         trial->elapsed_s = number;
     if (number_of(line, "reports", &number) && number > trial->reports && number < INT_MAX)

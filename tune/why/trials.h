@@ -45,8 +45,10 @@ typedef struct trp_seen_trial {
     trp_json config;                      // Its params; empty: not known.
     trp_json params;                      // What was drawn; empty: not known.
     double *x;                            // One for each column; NaN: it has none.
-    double values[TRP_TRIALS_OBJECTIVES]; // In the user's sense; NaN: none.
-    bool told;                            // The end said them; else they are the best report's.
+    double values[TRP_TRIALS_OBJECTIVES]; // In the user's sense, the best ones that it reported or
+                                          // was told (of several: told); NaN: none.
+    double told[TRP_TRIALS_OBJECTIVES];   // That the end said; NaN: none.
+    double violation;                     // Of what must hold for it to count; 0: none.
     int reports;
     double elapsed_s;
     double began, ended; // Seconds of the day 1970-01-01 UTC on; NaN: not known.
@@ -98,6 +100,8 @@ void trp_trials_free(trp_trials *trials);
 // settings of all trials; of others as their trainers have it. NULL: no memory.
 const char *trp_trials_config(const trp_trials *trials, const trp_seen_trial *trial,
                               trp_arena *arena);
+// Whether it may be the best: it has not failed, and violates nothing.
+bool trp_trials_counts(const trp_seen_trial *trial);
 // The best by the first objective; NULL: none has a value.
 const trp_seen_trial *trp_trials_best(const trp_trials *trials);
 // Whether one value of that objective is better than another; NaN is worse than any.

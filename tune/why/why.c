@@ -171,7 +171,7 @@ static bool keep_some(trp_page_facts *facts)
         const trp_seen_trial *it = trials->trials[i];
         double value = it->values[0];
         facts->kept[i] = i % every == 0 || (facts->front != NULL && facts->front[i]);
-        if (isnan(value) || it->state == TRP_TRIALS_ERROR)
+        if (isnan(value) || !trp_trials_counts(it))
             continue;
         if (best == NULL || trp_trials_better(trials, 0, value, best->values[0])) {
             best = it;

@@ -232,13 +232,14 @@ static void test_several_objectives_have_a_front(void **state)
         trp_buffer_printf(&text,
                           "{\"event\": \"suggest\", \"trial\": %d, \"params\": {\"k\": %d}}\n"
                           "{\"event\": \"end\", \"trial\": %d, \"state\": \"TERMINATED\", "
-                          "\"values\": [%d, %d]}\n",
-                          i, i, i, i, i < 5 ? i : 0);
+                          "\"values\": [%d, %d]%s}\n",
+                          i, i, i, i, i < 5 ? i : 0, i == 4 ? ", \"violation\": 2" : "");
     put(&text);
     assert_int_equal(troupe_sweep_report(folder, NULL), TROUPE_OK);
     char *whole = support_read_file(made);
     assert_non_null(strstr(whole, "plot-front"));
-    assert_int_equal(items_of(data_of(whole), "front"), 5);
+    assert_int_equal(items_of(data_of(whole), "front"), 4); // Trial 4 violates what must hold.
+    assert_int_equal(items_of(data_of(whole), "violating"), 1);
     free(whole);
     page it = page_read(made);
     assert_true(page_says(&it, "Maximises speed"));

@@ -361,6 +361,52 @@ static void test_a_study_has_results(void **state)
     free(file);
 }
 
+// What a trial is told counts beside its reports, and who violates what must hold is no best one.
+static void test_a_study_and_its_results_have_the_same_best(void **state)
+{
+    (void)state;
+    char *file = support_path(folder, "my.study");
+    troupe_space *space;
+    troupe_study *study;
+    troupe_results *results;
+    troupe_act act;
+    static const double reports[][2] = {{0.5, 0.4}, {0.35, 0.35}, {0.2, 0.6}, {0.1, 0.1}};
+    static const double told[] = {0.3, 0.35, 0.7, 0.05};
+    double value;
+    troupe_must(troupe_space_parse("{\"x\": {\"uniform\": [0, 1]}}", &space));
+    troupe_must(troupe_study_open(space, &study, .file = file, .trials = 4));
+    for (int i = 0; i < 4; i++) {
+        troupe_asked asked;
+        troupe_must(troupe_study_ask(study, &asked));
+        for (int k = 0; k < 2; k++)
+            troupe_must(troupe_study_report(study, asked.number, reports[i][k], &act));
+        troupe_must(troupe_study_tell_values(study, asked.number, &told[i], i == 3 ? 1 : 0));
+        troupe_best_trial best;
+        const troupe_study_trial *is = troupe_study_best(study);
+        troupe_must(troupe_results_open(file, &results));
+        expect_best(results, is->number, is->best, HOW(.metric = NULL));
+        troupe_results_free(&results);
+        troupe_must(troupe_best_trial_get(file, &best));
+        assert_int_equal(best.number, is->number);
+        assert_true(best.value == is->best);
+    }
+    troupe_must(troupe_results_open(file, &results));
+    expect_best(results, 2, 0.2, HOW(.metric = NULL));
+    expect_best(results, 0, 0.3, HOW(.scope = TROUPE_SCOPE_LAST));
+    expect_best(results, 1, 0.35, HOW(.scope = TROUPE_SCOPE_AVG)); // Of reports.
+    expect_best(results, 2, 0.7, HOW(.goal = TROUPE_MAXIMIZE));
+    troupe_must(troupe_results_value(results, 3, &value));
+    assert_true(value == 0.05); // It has one all the same.
+    char *text = table_of(results, NULL);
+    check_with_python(text, "assert [r['best/value'] for r in rows()] == ['0.3', '0.35', '0.2',"
+                            " '0.05'], text\n");
+    free(text);
+    troupe_results_free(&results);
+    troupe_study_free(&study);
+    troupe_space_free(&space);
+    free(file);
+}
+
 TROUPE_STRUCT(settings, (double, rate), (troupe_text, meeting));
 
 static troupe_status linger(troupe_rank *me, const settings *config)
@@ -463,11 +509,17 @@ int main(int argc, char **argv)
     troupe_must(troupe_start(argc, argv, .cpus = 2));
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_the_best_by_metric_and_scope),       TEST(test_the_last_few_of_many),
-        TEST(test_reports_are_there_by_their_numbers), TEST(test_tables_are_read_by_others),
-        TEST(test_configs_over_a_version_are_whole),   TEST(test_it_fails_where_memory_does),
-        TEST(test_damaged_records_have_results),       TEST(test_a_study_has_results),
-        TEST(test_a_sweep_that_runs_has_results),      TEST(test_the_commands),
+        TEST(test_the_best_by_metric_and_scope),
+        TEST(test_the_last_few_of_many),
+        TEST(test_reports_are_there_by_their_numbers),
+        TEST(test_tables_are_read_by_others),
+        TEST(test_configs_over_a_version_are_whole),
+        TEST(test_it_fails_where_memory_does),
+        TEST(test_damaged_records_have_results),
+        TEST(test_a_study_has_results),
+        TEST(test_a_study_and_its_results_have_the_same_best),
+        TEST(test_a_sweep_that_runs_has_results),
+        TEST(test_the_commands),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     troupe_status status = troupe_stop();

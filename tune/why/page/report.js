@@ -12,7 +12,9 @@
   const maximize = goals[0] === 'maximize', metric = data.metrics[0] || 'value';
   const better = (a, b) => maximize ? a > b : a < b;
   const isNumber = (it) => typeof it === 'number' && Number.isFinite(it);
-  const scored = trials.filter((t) => isNumber(t.value) && t.state !== 'ERROR');
+  const violating = new Set(data.violating); // Like those that failed, they are no best ones.
+  const counts = (t) => t.state !== 'ERROR' && !violating.has(t.index);
+  const scored = trials.filter((t) => isNumber(t.value) && counts(t));
   const ranked = [...scored].sort((a, b) => better(a.value, b.value) ? -1
     : better(b.value, a.value) ? 1 : a.number - b.number);
   ranked.forEach((t, i) => { t.rank = i; });
@@ -438,7 +440,7 @@
 
   function front(place) {
     const list = trials.filter((t) => isNumber(t.values[0]) && isNumber(t.values[1]) &&
-      t.state !== 'ERROR');
+      counts(t));
     const first = data.front.map((i) => trials[i]).sort((a, b) => a.values[0] - b.values[0]);
     const among = new Set(first), shown = some([...first, ...list.filter((t) => !among.has(t))],
       POINTS_MAX, Math.min(first.length, POINTS_MAX / 2));
