@@ -773,24 +773,6 @@ static void test_what_a_killed_driver_left_is_removed(void **state)
     support_directory_remove(run);
 }
 
-static void test_folders_are_made_with_those_above(void **state)
-{
-    (void)state;
-    char *base = support_directory_make();
-    trp_path path;
-    assert_int_equal(trp_path_make(&path, "%s/a/b//c", base), TROUPE_OK);
-    assert_int_equal(trp_folder_make(path.text), TROUPE_OK);
-    assert_int_equal(trp_folder_make(path.text), TROUPE_OK);
-    assert_int_equal(trp_folder_make_new(path.text), TROUPE_EXISTS);
-    assert_int_equal(trp_path_make(&path, "%s/file", base), TROUPE_OK);
-    support_write_file(path.text, "x", 1);
-    assert_int_equal(trp_folder_make(path.text), TROUPE_IO);
-    assert_int_equal(trp_path_make(&path, "%s/file/below", base), TROUPE_OK);
-    assert_int_equal(trp_folder_make(path.text), TROUPE_IO);
-    assert_int_equal(trp_path_make(&path, "%5000d", 1), TROUPE_TOO_LARGE);
-    support_directory_remove(base);
-}
-
 int main(void)
 {
     support_allow_mounts();
@@ -811,7 +793,6 @@ int main(void)
         cmocka_unit_test(test_what_is_written_is_for_its_user_alone),
         cmocka_unit_test(test_links_that_lead_out_are_refused),
         cmocka_unit_test(test_what_a_killed_driver_left_is_removed),
-        cmocka_unit_test(test_folders_are_made_with_those_above),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
