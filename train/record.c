@@ -309,6 +309,16 @@ static const troupe_rank_metrics *all_ranks(trp_record *record, const trp_open_r
     return ranks;
 }
 
+// Whether the gate has not been asked about a report that is made once more: an earlier opening of
+// the run may have died before its gate had answered. That of a train server's job has left what it
+// answered (verdicts.h).
+static bool is_to_ask_again(const trp_record *record, int number)
+{
+    const trp_job *job = record->job;
+    return job->submission == NULL && number > record->asked &&
+           number <= job->opening.history.reports;
+}
+
 void trp_record_add(trp_record *record, int attempt, const trp_open_report *report)
 {
     remember(record, report);
@@ -320,7 +330,8 @@ void trp_record_add(trp_record *record, int attempt, const trp_open_report *repo
         .elapsed_s = trp_job_elapsed_s(record->job),
         .source = report->source ? report->source : "",
     };
-    if (!again && report->by_rank)
+    bool asks_again = again && is_to_ask_again(record, report->number);
+    if ((!again || asks_again) && report->by_rank)
         event.ranks = all_ranks(record, report);
     if (event.ranks)
         event.rank_count = (size_t)report->ranks;
@@ -331,7 +342,9 @@ void trp_record_add(trp_record *record, int attempt, const trp_open_report *repo
         record->delivered = report->number;
     }
     trp_job_report(record->job, report->number, again ? NULL : &event, lines);
-    if (!again)
+    if (asks_again)
+        record->asked = report->number;
+    if (!again || asks_again)
         trp_job_ask(record->job, &event);
 }
 

@@ -20,7 +20,8 @@ typedef struct trp_record {
     int newest;      // Report of the newest checkpoint; 0: there is none.
     int missing;     // Reports in a row that have no checkpoint, for the same reason:
     char missing_why[128];
-    int delivered;   // The highest number of a report that was delivered.
+    int delivered;   // The highest number of a report that was delivered,
+    int asked;       // and of one of an earlier opening that a gate was asked about once more.
     trp_arena arena; // Of the last report's metrics:
     troupe_metric last[TRP_METRICS_MAX];
     size_t last_count;

@@ -43,6 +43,35 @@ TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_run_info_get(const char
 #define troupe_run_info_get(folder, info)                                                          \
     troupe_run_info_get((folder), (info), sizeof(troupe_run_info))
 
+struct troupe_follower;
+struct troupe_result;
+
+// What a run that nobody runs has left in its folder. What is not there is NULL, and 0.
+typedef struct troupe_run_left {
+    const char *config; // JSON, as the run was made with.
+    const char *from;   // The last parts of the path of the checkpoint that it was begun with.
+    bool ended;         // It has told how: that is the result.
+    bool paused;        // It was, when its driver ended.
+    bool saving;        // A checkpoint of its newest report was being written, and is not there.
+    int reports;        // The highest that was made,
+    int saved;          // and that of the newest checkpoint,
+    const char *checkpoint;       // whose folder is this.
+    struct troupe_result *result; // As far as it came, or how it ended. The caller's
+                                  // (troupe_result_free).
+} troupe_run_left;
+
+// Sets *left, which has `size` bytes, to what the run in the folder, in local files, has left, for
+// who is to open it next: nothing is changed, and no lock is taken. `follower` (NULL: none) is told
+// of each report and each commit in the run's journal, in their order, with NULL for the job,
+// before this returns. Of a run that has ended, and without a follower, the end of the journal is
+// looked at alone: `saved` and `paused` are not known then. Texts belong to the thread's arena.
+// TROUPE_NOT_FOUND: that is no run's folder; TROUPE_CORRUPT, TROUPE_VERSION and TROUPE_IO name the
+// file; TROUPE_NO_MEMORY.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_run_left_get(
+    const char *folder, const struct troupe_follower *follower, troupe_run_left *left, size_t size);
+#define troupe_run_left_get(folder, follower, left)                                                \
+    troupe_run_left_get((folder), (follower), (left), sizeof(troupe_run_left))
+
 // Removes what a run, in local files, has left half done whose driver was killed: checkpoints that
 // were not committed, files that were being made. What was committed stays. A run that is opened
 // again, or made anew under the name, does so by itself. TROUPE_BUSY: the run has a driver, or

@@ -507,6 +507,8 @@ struct troupe_report_event;
 // Decides, before a report is answered, whether the run goes on: with a collective in each step a
 // stop at report k takes effect at k + 1. It is asked at the reports that it names, on a thread of
 // the library. After its time-out the run goes on, without more waits before a late answer counts.
+// Where a run goes on (.open) and reports of an earlier opening are made again, it is asked at
+// these too, once: what it had answered may have died with that driver.
 typedef struct troupe_gate {
     size_t size;    // sizeof(troupe_gate): TROUPE_OPTIONS sets it.
     int first;      // The first report that it is asked at; default 1.

@@ -670,11 +670,14 @@ static void give_nothing_for_a_job(void)
 static void give_nothing_for_a_run(void)
 {
     troupe_run_info info;
+    troupe_run_left left;
     HARMLESS(troupe_can_resume, (NULL));
     REFUSED(troupe_run_report, (NULL, NULL), "folder");
     REFUSED(troupe_run_info_get, (NULL, &info, sizeof info), "folder");
     REFUSED(troupe_run_info_get, ("", NULL, 0), "info");
     REFUSED(troupe_run_clean, (NULL), "folder");
+    REFUSED(troupe_run_left_get, (NULL, NULL, &left, sizeof left), "folder");
+    REFUSED(troupe_run_left_get, ("", NULL, NULL, 0), "left");
 }
 
 static void test_training(void **state)
