@@ -104,7 +104,16 @@ static troupe_status find_lines(trp_tune_record *record, troupe_open how, trp_bu
     return TROUPE_OK;
 }
 
-static troupe_status open_alone(trp_tune_record *record, troupe_open how)
+// Whether the path still means the file that is open: who had it before may have removed it.
+static bool is_at_its_path(const trp_tune_record *record)
+{
+    struct stat open, there;
+    return fstat(record->fd, &open) == 0 && stat(record->path, &there) == 0 &&
+           open.st_dev == there.st_dev && open.st_ino == there.st_ino;
+}
+
+// *gone: what was opened is no longer there.
+static troupe_status open_once(trp_tune_record *record, troupe_open how, bool *gone)
 {
     int make = how == TROUPE_OPEN_RESUME ? 0 : O_CREAT;
     record->fd =
@@ -114,11 +123,24 @@ static troupe_status open_alone(trp_tune_record *record, troupe_open how)
                            make ? ": its folder must be" : "");
     if (record->fd < 0)
         return trp_fail_errno(TROUPE_IO, "%s cannot be opened", record->path);
-    if (flock(record->fd, LOCK_EX | LOCK_NB) == 0)
+    if (flock(record->fd, LOCK_EX | LOCK_NB) == 0) {
+        *gone = !is_at_its_path(record);
         return TROUPE_OK;
+    }
     return errno == EWOULDBLOCK
                ? troupe_fail(TROUPE_BUSY, "%s is open in another process", record->path)
                : trp_fail_errno(TROUPE_IO, "%s cannot be locked", record->path);
+}
+
+static troupe_status open_alone(trp_tune_record *record, troupe_open how)
+{
+    for (bool gone = false;; gone = false) {
+        TROUPE_TRY(open_once(record, how, &gone));
+        if (!gone)
+            return TROUPE_OK;
+        close(record->fd);
+        record->fd = -1;
+    }
 }
 
 static void release(trp_tune_record *record)
@@ -468,6 +490,14 @@ void trp_tune_record_close(trp_tune_record **record)
         pthread_join(closed->thread, NULL);
     release(closed);
     trp_error_restore(&kept);
+}
+
+void trp_tune_record_remove(trp_tune_record **record)
+{
+    if (*record == NULL)
+        return;
+    (void)unlink((*record)->path);
+    trp_tune_record_close(record);
 }
 
 void trp_tune_record_abandon(trp_tune_record **record)

@@ -45,6 +45,8 @@ uint64_t trp_tune_record_added(trp_tune_record *record);
 uint64_t trp_tune_record_lasts(trp_tune_record *record);
 const char *trp_tune_record_path(const trp_tune_record *record);
 void trp_tune_record_close(trp_tune_record **record); // Syncs, and frees it. Harmless on NULL.
+// The same, and the file goes, with the lock: nobody else can have begun in it.
+void trp_tune_record_remove(trp_tune_record **record);
 // The same of one that was opened in vain: a file that was not there before, or had nothing, and to
 // which nothing was added, is removed.
 void trp_tune_record_abandon(trp_tune_record **record);
