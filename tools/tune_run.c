@@ -42,7 +42,7 @@ static bool say_usage(FILE *out)
         "      --seed N        for the draws (default 1)\n"
         "      --cpus N        reserved for each trial (default 1)\n"
         "      --server        the trials are jobs of the train server\n"
-        "      --resume        with --server: the sweep of that name goes on\n"
+        "      --resume        the sweep of that name goes on\n"
         "  -q, --quiet         no table while it runs\n"
         "      --json          prints the best config alone\n");
     return false;

@@ -69,22 +69,23 @@ typedef struct troupe_tune_options {
     // reports, here and there, and whatever is killed meanwhile. What the server cannot take at the
     // moment (it does not answer, its disk is full) is submitted again until it does.
     troupe_server_choice server;
-    // Of a sweep whose trials are a server's, which go on when this program ends or is killed:
-    // TROUPE_OPEN_RESUME: the sweep in the folder `name`, which must be there, goes on: what it had
-    // decided holds, and trials that run are found again. TROUPE_OPEN_RESUME_OR_NEW: or else a new
-    // one begins. TROUPE_EXISTS: it is another sweep, as the text says; TROUPE_BUSY: another
-    // program runs it. Default: TROUPE_OPEN_NEW. One that goes on may have another number of
-    // trials, if that is not below what it has begun; with the one that it began with, it has those
-    // of troupe_sweep_add as well. It may have a larger space, as a study may (study.h): trials
-    // that are new are drawn from that.
+    // TROUPE_OPEN_RESUME: the sweep in the folder `name`, which must be there, goes on, however its
+    // program ended: what it had decided holds. Trials of a server, which have gone on meanwhile,
+    // are found again; those of the program go on from their newest checkpoints, or from their
+    // beginning where they have none: what they report once more is not looked at twice.
+    // TROUPE_OPEN_RESUME_OR_NEW: or else a new one begins. TROUPE_EXISTS: it is another sweep, as
+    // the text says; TROUPE_BUSY: another program runs it. Default: TROUPE_OPEN_NEW. One that goes
+    // on may have another number of trials, if that is not below what it has begun; with the one
+    // that it began with, it has those of troupe_sweep_add as well. It may have a larger space, as
+    // a study may (study.h): trials that are new are drawn from that.
     troupe_open open;
     troupe_searcher *searcher; // Consumed, also on failure; default: as .search says.
     // Several metrics, instead of .metric and .goal: up to 8. The first is the one that schedulers
     // and what is shown as the best go by.
     const troupe_objective *objectives;
     size_t objective_count;
-    // How long the sweep may take (this life of it); default: any time. Then it is stopped, as by
-    // troupe_sweep_stop.
+    // How long the sweep may take, up to the last report of each earlier life of it included;
+    // default: any time. Then it is stopped, as by troupe_sweep_stop.
     double time_budget_s;
     // How often a trial that fails is tried again, from its newest checkpoint; default: never. What
     // it reports again is not looked at twice.

@@ -36,6 +36,28 @@ static void test_a_program_is_tuned(void **state)
     expect(0, "$T tune report runs/plain", "runs/plain/report.html");
 }
 
+// A tuner that is killed begins the program that ran once more when it is started again, and no
+// other one.
+static void test_a_killed_tuner_goes_on(void **state)
+{
+    (void)state;
+    static const char program[] =
+        "sh -c 'echo $TROUPE_TRIAL >>began; echo \"{\\\"loss\\\": {x}}\"; "
+        "test -e go || test $TROUPE_TRIAL = 0 || sleep 30'";
+    char command[1200];
+    snprintf(command, sizeof command,
+             "{ $T tune -q -j 1 --name killed sweep.json -- %s >first 2>&1 & p=$!; i=0; until grep "
+             "-q 1 began || [ $i = 200 ]; do i=$((i + 1)); sleep 0.1; done; kill -9 $p; wait $p; "
+             "touch go; true; }",
+             program);
+    expect(0, command, "");
+    snprintf(command, sizeof command, "$T tune -q -j 1 --resume --name killed sweep.json -- %s",
+             program);
+    expect(0, command, ", 1 with {\"x\": 1");
+    expect(0, "sort began | tr -d '\\n'", "0112");
+    expect(0, "grep -c '\"event\": \"submitted\"' runs/killed/trials.jsonl", "3\n");
+}
+
 // A tuner that is killed leaves its trials to the server, and goes on when it is started again.
 static void test_trials_of_the_server(void **state)
 {
@@ -86,6 +108,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_program_is_tuned),
+        cmocka_unit_test(test_a_killed_tuner_goes_on),
         cmocka_unit_test(test_trials_of_the_server),
         cmocka_unit_test(test_what_is_wrong_is_said),
     };

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include <runtime/base/memory.h>
+#include <runtime/codec/json.h>
 #include <support.h>
 #include <troupe/wire.h>
 #include <tune/sweep/sweep.h>
@@ -40,7 +41,14 @@ struct troupe_job {
     struct troupe_result result;
 };
 
-enum { FAKE_JOBS_MAX = 64 };
+enum { FAKE_JOBS_MAX = 64, FAKE_LEFT_MAX = 8 };
+
+// What a run has left in its folder.
+typedef struct fake_left {
+    bool there, ended, stopped;
+    int reports;
+    fake_settings config;
+} fake_left;
 
 static struct fake_train {
     pthread_mutex_t lock;
@@ -59,6 +67,8 @@ static struct fake_train {
     troupe_status refusal;
     troupe_status finding; // Of a job by its key; TROUPE_OK: TROUPE_NOT_FOUND.
     troupe_status failure; // Of a job that fails; TROUPE_OK: TROUPE_FAILED.
+    fake_left runs[FAKE_LEFT_MAX][FAKE_LEFT_MAX]; // By trial and run: such a run goes on there.
+    int known[FAKE_LEFT_MAX]; // Reports of a trial's last run that nobody answers once more.
     // What was seen.
     struct troupe_job *jobs[FAKE_JOBS_MAX];
     int submitted, running, open, running_max, open_max, results, left;
@@ -212,6 +222,17 @@ static troupe_status fake_cpus(double *cpus)
     return TROUPE_OK;
 }
 
+static fake_left *fake_left_at(const char *run)
+{
+    int trial = 0, number = 0;
+    const char *name = strrchr(run, '/'), *digits = name != NULL ? strchr(name, '_') : NULL;
+    digits = digits != NULL ? strchr(digits + 1, '_') : NULL;
+    if (digits == NULL || sscanf(digits, "_%d_%d", &trial, &number) < 1 || trial >= FAKE_LEFT_MAX ||
+        number >= FAKE_LEFT_MAX)
+        return NULL;
+    return &fake.runs[trial][number];
+}
+
 static troupe_status fake_submit(const troupe_trainer *trainer, const void *config,
                                  const troupe_follower *follower, troupe_job **job,
                                  const troupe_train_options *how)
@@ -236,7 +257,13 @@ static troupe_status fake_submit(const troupe_trainer *trainer, const void *conf
     snprintf(fake.seen[number].name, sizeof fake.seen[number].name, "%s", how->name);
     snprintf(fake.seen[number].from, sizeof fake.seen[number].from, "%s",
              how->from != NULL ? how->from : "");
-    assert_true(mkdir(made->path, 0777) == 0 || (how->key != NULL && errno == EEXIST));
+    bool goes_on = how->open == TROUPE_OPEN_RESUME_OR_NEW;
+    fake_left *left = goes_on ? fake_left_at(made->path) : NULL;
+    assert_true(mkdir(made->path, 0777) == 0 || how->key != NULL || goes_on);
+    if (left != NULL && made->trial < FAKE_LEFT_MAX) {
+        made->number = left->there ? left->reports : 0;
+        made->answered = fake.known[made->trial];
+    }
     fake.jobs[fake.submitted++] = made;
     fake.open++;
     fake.open_max = fake.open > fake.open_max ? fake.open : fake.open_max;
@@ -255,7 +282,7 @@ static troupe_status fake_server(char **folder)
 static troupe_status fake_find(const char *key, const troupe_follower *follower,
                                const troupe_gate *gate, troupe_job **job)
 {
-    assert_non_null(follower->report);
+    assert_int_equal(follower->size, sizeof *follower);
     (void)gate;
     (void)job;
     return troupe_fail(fake.finding != TROUPE_OK ? fake.finding : TROUPE_NOT_FOUND,
@@ -402,10 +429,54 @@ static void fake_result_free(troupe_result **result)
     *result = NULL;
 }
 
+static void fake_tell_left(const char *run, const fake_left *of, const troupe_follower *follower)
+{
+    for (int number = 1; follower != NULL && number <= of->reports; number++) {
+        char checkpoint[640];
+        troupe_metric metrics[] = {{"epoch", number},
+                                   {fake.metric, fake.curve(&of->config, number)}};
+        snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint_%06d", run, number);
+        const troupe_report_event event = {.number = number,
+                                           .metrics = metrics,
+                                           .count = 2,
+                                           .elapsed_s = number * 0.5,
+                                           .checkpoint = number % 2 == 0 ? checkpoint : NULL};
+        follower->report(follower->user, NULL, &event);
+    }
+}
+
+static troupe_status fake_look(const char *run, const troupe_follower *follower, trp_left *left)
+{
+    const fake_left *of = fake_left_at(run);
+    *left = (trp_left){0};
+    if (of == NULL || !of->there)
+        return TROUPE_OK;
+    trp_buffer config = {0};
+    trp_json_value(&config, &troupe_type_fake_settings, &of->config);
+    char *text = trp_arena_alloc(&left->arena, config.size + 1);
+    memcpy(text, config.data, config.size);
+    *left = (trp_left){.is_there = true,
+                       .ended = of->ended,
+                       .reports = of->reports,
+                       .saved = of->reports / 2 * 2,
+                       .config = {text, config.size},
+                       .arena = left->arena};
+    trp_buffer_free(&config);
+    left->result = calloc(1, sizeof *left->result);
+    left->result->stopped = of->stopped;
+    left->result->elapsed_s = of->reports * 0.5;
+    pthread_mutex_lock(&fake.lock);
+    fake.results++;
+    pthread_mutex_unlock(&fake.lock);
+    fake_tell_left(run, of, follower);
+    return TROUPE_OK;
+}
+
 static const trp_sweep_port fake_port = {
     .cpus = fake_cpus,
     .submit = fake_submit,
     .server = fake_server,
+    .look = fake_look,
     .find = fake_find,
     .stop = fake_stop,
     .pause = fake_pause,

@@ -624,7 +624,7 @@ troupe_status trp_study_settle(troupe_study *study, int number)
                          NULL, 0, NULL, NULL);
 }
 
-troupe_status trp_study_extend(troupe_study *study, int trials)
+troupe_status trp_study_take_trials(troupe_study *study, int trials)
 {
     TROUPE_TRY(trp_study_is_whole(study));
     int most = (INT32_MAX - study->first_count) / study->combinations;
@@ -639,16 +639,34 @@ troupe_status trp_study_extend(troupe_study *study, int trials)
         return troupe_fail(TROUPE_INVALID, "%d trials are fewer than the %d that %s has already",
                            total, study->count, trp_study_name(study));
     }
-    trp_buffer line = {0};
-    if (trials == before || study->record == NULL)
-        return TROUPE_OK;
-    trp_line_extend(trials, &line);
-    if (!trp_line_reserve(study, &line)) {
-        trp_study_take_total(study, before);
-        return no_memory_for_line(&line, study->count);
-    }
-    put_down(study, &line);
+    study->unsaid = study->unsaid || trials != before;
     return TROUPE_OK;
+}
+
+troupe_status trp_study_put_trials(troupe_study *study)
+{
+    trp_buffer line = {0};
+    if (!study->unsaid || study->record == NULL)
+        return TROUPE_OK;
+    trp_line_extend(study->trials, &line);
+    if (!trp_line_reserve(study, &line))
+        return no_memory_for_line(&line, study->count);
+    put_down(study, &line);
+    study->unsaid = false;
+    return TROUPE_OK;
+}
+
+troupe_status trp_study_extend(troupe_study *study, int trials)
+{
+    int before = study->trials;
+    bool unsaid = study->unsaid;
+    TROUPE_TRY(trp_study_take_trials(study, trials));
+    troupe_status status = trp_study_put_trials(study);
+    if (status != TROUPE_OK) {
+        trp_study_take_total(study, before);
+        study->unsaid = unsaid;
+    }
+    return status;
 }
 
 troupe_status trp_study_extend_by(troupe_study *study, int trials)

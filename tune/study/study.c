@@ -471,7 +471,9 @@ static troupe_status go_on(troupe_study *study, const trp_study_past *past, bool
     TROUPE_TRY(trp_study_repeat(study, past, behind, line_number));
     TROUPE_TRY(trp_study_settle_space(study));
     // A sweep that asks for as many as at first has those that were added to it meanwhile.
-    return !study->own && wanted == first ? TROUPE_OK : trp_study_extend(study, wanted);
+    return !study->own && wanted == first ? TROUPE_OK
+           : past->waits                  ? trp_study_take_trials(study, wanted)
+                                          : trp_study_extend(study, wanted);
 }
 
 // ---- opening and closing

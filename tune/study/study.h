@@ -65,6 +65,9 @@ troupe_status trp_study_end(troupe_study *study, int number, troupe_ending endin
 // Another number of trials than it was opened for: a sweep that is extended; 0: no limit. Times the
 // combinations of a grid, as when it was opened. TROUPE_INVALID: fewer than there are.
 troupe_status trp_study_extend(troupe_study *study, int trials);
+// Puts down the number of trials that a study was opened with (trp_study_past.waits), where it is
+// another one than before.
+troupe_status trp_study_put_trials(troupe_study *study);
 // So many more than it is to have by now; nothing where it has no limit.
 troupe_status trp_study_extend_by(troupe_study *study, int trials);
 // How many there will be, grids included; 0: not known.
@@ -86,6 +89,7 @@ typedef struct trp_study_past {
     size_t size;
     troupe_status (*visit)(void *user, const char *line, size_t length, int number);
     void *user;
+    bool waits; // Another number of trials counts at once, and trp_study_put_trials puts it down.
 } trp_study_past;
 troupe_status trp_study_open(const troupe_space *space, const troupe_study_options *how,
                              trp_tune_record *record, const trp_study_past *past,

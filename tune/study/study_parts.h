@@ -53,6 +53,7 @@ struct troupe_study {
     int *had; // Trials of each combination, where there were other combinations; else NULL.
     int first_count;
     trp_tune_record *record; // NULL: there is none.
+    bool unsaid;             // `trials` is not in the record yet.
     bool own, sync;          // The record is the study's; each step is to last at once.
 
     trp_study_trial **chunks;
@@ -126,6 +127,8 @@ troupe_status trp_study_take_end(troupe_study *study, const trp_study_ended *end
 // Of a study of one's own: a running trial that the scheduler has ended is over.
 troupe_status trp_study_settle(troupe_study *study, int number);
 void trp_study_take_total(troupe_study *study, int trials);
+// The same of a study that has begun, whose record does not say so yet. As trp_study_extend.
+troupe_status trp_study_take_trials(troupe_study *study, int trials);
 // A trial of an earlier study. TROUPE_OK, _CORRUPT.
 troupe_status trp_study_take_warm(troupe_study *study, int number, const trp_study_ended *end,
                                   int reports, const double *x);

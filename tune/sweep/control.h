@@ -1,5 +1,6 @@
-// control.h: what a sweep has while it runs, for the files that are its controller: control.c (what
-// happens and what follows from it), launch.c (jobs), go_on.c (what an earlier life has left).
+// control.h: what a sweep has while it runs, for the files that are its controller: control.c (its
+// turns), reports.c (what trials report, and what is decided there), ends.c (ends of runs),
+// pauses.c, launch.c (jobs), go_on.c and left.c (what an earlier life has put down, and its runs).
 //
 // All of it belongs to one thread, the controller's. It holds the sweep's lock but where it waits,
 // for events or for Train, so that others may read the trials meanwhile.
@@ -11,7 +12,7 @@
 #include <tune/sweep/events.h>
 #include <tune/sweep/sweep.h>
 
-enum { TRP_GATED_MAX = 64 };
+enum { TRP_GATED_MAX = 64, TRP_KEY_SIZE = 80 };
 
 // What a follower's callback gets: whose job it is.
 typedef struct trp_slot {
@@ -19,8 +20,11 @@ typedef struct trp_slot {
     trp_events *events;
     int trial, run;
     trp_dealt dealt;
-    bool gated; // Its reports wait where the scheduler may decide something,
-    bool saves; // and a stop leaves it a report for its last checkpoint.
+    bool reopened;     // An earlier life of the program has left the run,
+    bool stops_first;  // which is to stop,
+    bool pauses_first; // or to pause, as soon as it runs.
+    bool gated;        // Its reports wait where the scheduler may decide something,
+    bool saves;        // and a stop leaves it a report for its last checkpoint.
     int reports[TRP_GATED_MAX];
     size_t report_count;
 } trp_slot;
@@ -52,6 +56,8 @@ struct trp_control {
     int64_t budget_ns;              // When the sweep has had its time; 0: never.
     int unbettered;                 // Trials that ended since the best was bettered,
     double best;                    // and what it was then.
+    double earlier_s;               // That earlier lives of the sweep have taken.
+    bool went_on;                   // There were such.
     bool begun;                     // Some trial was submitted.
     bool lost;                      // The runtime was, and with it all that ran and could run.
     bool halts, halted;             // No new trials, and those that run stop: wished, and done.
@@ -66,10 +72,14 @@ struct trp_control {
 
 // The trial of that number, made if there is none yet. NULL: no memory.
 trp_trial *trp_control_trial(trp_control *control, int number);
+// The ranks of a run of it: its point's, or the sweep's, unless the scheduler gave others.
+int trp_control_ranks(const trp_control *control, const trp_trial *trial);
 // Its config is that of its point in the study.
 troupe_status trp_control_draw(trp_control *control, trp_trial *trial);
 // Submits a run of the trial, which waits still where that is to be done again later.
 troupe_status trp_control_submit(trp_control *control, trp_trial *trial);
+// The key of the run that the trial is at, TRP_KEY_SIZE bytes.
+void trp_control_key(const trp_control *control, const trp_trial *trial, char *key);
 // Finds the job of a run that was submitted, by its key. TROUPE_NOT_FOUND: there is none.
 troupe_status trp_control_find(trp_control *control, trp_trial *trial);
 // The trial is submitted before any new one.
@@ -80,19 +90,66 @@ troupe_status trp_control_next_run(trp_control *control, trp_trial *trial, int b
 // Its job has ended: gives it back. *result: NULL where there is none, and why.
 void trp_control_close_job(trp_control *control, trp_trial *trial, bool leave);
 
-// ---- control.c
+// ---- reports.c
 
-// Puts down how a trial has ended, and has the study take it in.
-troupe_status trp_control_put_end(trp_control *control, const trp_trial *trial);
-// Tells the job what was decided of the trial.
-void trp_control_tell(trp_control *control, trp_trial *trial);
-// The clone that was decided at the trial's last report has its source's newest checkpoint, and
-// that is put down.
-troupe_status trp_control_clone(trp_control *control, trp_trial *trial, int source);
 // Takes a report's metrics in. *usable: it has all that the study needs, in *values.
 troupe_status trp_control_remember(trp_control *control, trp_trial *trial,
                                    const troupe_report_event *report, double *values, bool *usable);
 void trp_control_give_up(trp_control *control, trp_trial *trial, const troupe_report_event *report);
+// The clone that was decided at the trial's last report has its source's newest checkpoint, and
+// that is put down.
+troupe_status trp_control_clone(trp_control *control, trp_trial *trial, int source);
+// Tells the job what was decided of the trial.
+void trp_control_tell(trp_control *control, trp_trial *trial);
+void trp_control_resize(const trp_control *control, const trp_trial *trial);
+// Takes in a report, by its number and seconds in the trial, that has not been looked at. *act:
+// what its job is to be told.
+troupe_status trp_control_take_new(trp_control *control, trp_trial *trial,
+                                   const troupe_report_event *report, troupe_act *act);
+// Takes in what a follower was told. An event that is kept is NULL then.
+troupe_status trp_control_take_report(trp_control *control, trp_trial *trial, trp_event **event);
+troupe_status trp_control_take_checkpoint(trp_control *control, trp_trial *trial,
+                                          const troupe_report_event *of);
+
+// ---- ends.c
+
+// Some trial has ended: whether the best was bettered since the last one had.
+void trp_control_count_end(trp_control *control);
+// Puts down how a trial has ended, and has the study take it in.
+troupe_status trp_control_put_end(trp_control *control, const trp_trial *trial);
+// A run of the trial is over, as its result says, which is the trial's then; NULL: there is none.
+troupe_status trp_control_take_result(trp_control *control, trp_trial *trial, troupe_status status,
+                                      const char *error, bool stopped, troupe_result *result);
+// Its job has ended: takes the result, and does what follows from it.
+troupe_status trp_control_collect(trp_control *control, trp_trial *trial);
+// A report on the way to a pause that the trial does not come to counts, and no more.
+troupe_status trp_control_count_only(trp_control *control, trp_trial *trial,
+                                     const troupe_report_event *report);
+// The next run of a trial begins with the clone's checkpoint and config,
+troupe_status trp_control_go_on_as_clone(trp_control *control, trp_trial *trial);
+// or from the trial's newest checkpoint, or else as the last one began.
+troupe_status trp_control_go_on_as_it_was(trp_control *control, trp_trial *trial);
+// Reports that were kept, as their trial was to be paused.
+void trp_control_drop_first_pent(trp_trial *trial);
+void trp_control_drop_pent(trp_trial *trial);
+// A group of the trial runs.
+void trp_control_job_begins(trp_control *control, trp_trial *trial);
+// Ends those that take too long.
+void trp_control_look_for_overdue(trp_control *control);
+
+// ---- pauses.c
+
+// The trial's job is paused.
+void trp_control_job_paused(trp_control *control, trp_trial *trial);
+// The study has it go on.
+troupe_status trp_control_again(trp_control *control, trp_trial *trial);
+// A paused trial is over. It may have no job any more.
+troupe_status trp_control_end_paused(trp_control *control, trp_trial *trial);
+// The sweep is paused, or goes on.
+void trp_control_pause_all(trp_control *control, bool pause);
+
+// ---- control.c
+
 // One turn: submits what can be, takes in what has come, waits for more. *over: nothing is left.
 troupe_status trp_control_turn(trp_control *control, bool *over);
 // What paused trials still had to be decided on is given up, at the end of the sweep.
@@ -112,5 +169,21 @@ troupe_status trp_control_open_study(trp_control *control, const troupe_study_op
 // Finds the trials again, and is where the earlier life was. Nothing is written before all are
 // found: a failure changes nothing.
 troupe_status trp_control_go_on(trp_control *control);
+
+// ---- left.c: runs of this program's own that an earlier life of it has left.
+
+// The trial has the result that its run has told, where it has told one.
+troupe_status trp_control_show_left(trp_control *control, trp_trial *trial);
+// Whether the run that the trial is at was begun, though no line says so. A folder that is another
+// run's is moved aside.
+troupe_status trp_control_find_left(trp_control *control, trp_trial *trial);
+// What is in the way of a run that begins is moved aside.
+troupe_status trp_control_make_way(trp_control *control, const trp_trial *trial);
+// Takes in what the trial's run has reported and nobody has looked at. Then the run is over, stays
+// paused, or is to be opened again. With `now` it is not to stay paused.
+troupe_status trp_control_take_left(trp_control *control, trp_trial *trial, bool now);
+// The folder of the run that the trial is at.
+void trp_control_run_folder(const trp_control *control, const trp_trial *trial, char *path,
+                            size_t size);
 
 #endif

@@ -53,7 +53,7 @@ static const char *copy_text(char **at, const char *text)
     return copy;
 }
 
-static trp_event *make_report(int trial, int run, const troupe_report_event *report)
+trp_event *trp_events_make_report(int trial, int run, const troupe_report_event *report)
 {
     size_t texts = report->checkpoint == NULL ? 0 : strlen(report->checkpoint) + 1;
     for (size_t i = 0; i < report->count; i++)
@@ -80,7 +80,7 @@ static trp_event *make_report(int trial, int run, const troupe_report_event *rep
 void trp_events_push_report(trp_events *events, int trial, int run,
                             const troupe_report_event *report)
 {
-    push(events, make_report(trial, run, report));
+    push(events, trp_events_make_report(trial, run, report));
 }
 
 void trp_events_push_checkpoint(trp_events *events, int trial, int run,
@@ -89,7 +89,7 @@ void trp_events_push_checkpoint(trp_events *events, int trial, int run,
     const troupe_report_event report = {.number = checkpoint->report,
                                         .elapsed_s = checkpoint->elapsed_s,
                                         .checkpoint = checkpoint->folder};
-    trp_event *event = make_report(trial, run, &report);
+    trp_event *event = trp_events_make_report(trial, run, &report);
     if (event != NULL) {
         event->is_report = false;
         event->is_checkpoint = true;

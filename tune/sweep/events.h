@@ -40,6 +40,8 @@ typedef struct trp_events {
 void trp_events_open(trp_events *events);
 void trp_events_close(trp_events *events); // Frees what is left. Nobody may push any more.
 
+// A report as an event, the caller's to free with trp_free. NULL: no memory.
+trp_event *trp_events_make_report(int trial, int run, const troupe_report_event *report);
 void trp_events_push_report(trp_events *events, int trial, int run,
                             const troupe_report_event *report);
 void trp_events_push_checkpoint(trp_events *events, int trial, int run,

@@ -10,6 +10,8 @@
 #include <tune/sweep/journal.h>
 #include <tune/sweep/replay.h>
 
+enum { RESULT_MS = 10000 }; // For the result of a job that has ended.
+
 static troupe_status copy_text(char **to, const char *text, size_t size)
 {
     char *copy = trp_alloc(size + 1);
@@ -47,11 +49,22 @@ static troupe_status note_run(trp_trial *trial, const trp_replayed *line)
     trial->base_s = line->elapsed_s;
     trial->failures = line->failures;
     trial->ranks = 0; // Its own.
-    trial->submitted_before = trial->put_by = false;
+    trial->submitted_before = trial->put_by = trial->cloned_before = false;
     TROUPE_TRY(note_checkpoint(trial, trial->base, line->report.checkpoint));
+    trp_free(trial->from);
+    trial->from = NULL;
     if (line->report.checkpoint == NULL)
         return TROUPE_OK;
     return copy_text(&trial->from, line->report.checkpoint, strlen(line->report.checkpoint));
+}
+
+// What it clones is the source's newest checkpoint of that moment.
+static troupe_status note_clone(trp_control *control, trp_trial *trial, const trp_replayed *line)
+{
+    if (!line->clones || line->source < 0 || line->source >= control->sweep->count)
+        return TROUPE_OK;
+    trial->cloned_before = true;
+    return trp_control_clone(control, trial, line->source);
 }
 
 // A trial counts as one that runs, for the time of this: its job is looked for behind it.
@@ -73,8 +86,10 @@ static troupe_status note_report(trp_control *control, trp_trial *trial, const t
     return status;
 }
 
-static void note_end(trp_trial *trial, const trp_replayed *line)
+static void note_end(trp_control *control, trp_trial *trial, const trp_replayed *line)
 {
+    if (line->decided)
+        trp_control_count_end(control);
     if (trial->ended_before)
         return;
     trial->ended_before = true;
@@ -92,7 +107,7 @@ static troupe_status note_line(trp_control *control, trp_trial *trial, const trp
     case TRP_REPLAYED_AGAIN: // Where its job was put by, another run follows.
         note_ranks(trial, line);
         trial->put_by = true;
-        break;
+        return note_clone(control, trial, line);
     case TRP_REPLAYED_SUBMITTED:
         trial->submitted_before = line->run == trial->run;
         if (line->config.size > 0)
@@ -102,13 +117,14 @@ static troupe_status note_line(trp_control *control, trp_trial *trial, const trp
         return note_run(trial, line);
     case TRP_REPLAYED_REPORT:
         note_ranks(trial, line);
-        return note_report(control, trial, line);
+        TROUPE_TRY(note_report(control, trial, line));
+        return note_clone(control, trial, line);
     case TRP_REPLAYED_CHECKPOINT:
         if (line->report.number > trial->saved)
             return note_checkpoint(trial, line->report.number, line->report.checkpoint);
         break;
     case TRP_REPLAYED_END:
-        note_end(trial, line);
+        note_end(control, trial, line);
         break;
     }
     return TROUPE_OK;
@@ -124,6 +140,8 @@ static troupe_status note(void *user, const char *text, size_t length, int numbe
         trp_trial *trial = trp_control_trial(control, line.trial);
         status = trial != NULL ? note_line(control, trial, &line)
                                : troupe_fail(TROUPE_NO_MEMORY, "no memory for trial %d", number);
+        if (line.at_s > control->earlier_s)
+            control->earlier_s = line.at_s;
     }
     trp_arena_clear(&arena);
     return trp_error_settled(status);
@@ -134,7 +152,8 @@ troupe_status trp_control_open_study(trp_control *control, const troupe_study_op
     const trp_study_past past = {.lines = (const char *)control->past.data,
                                  .size = control->past.size,
                                  .visit = note,
-                                 .user = control};
+                                 .user = control,
+                                 .waits = true};
     return trp_study_open(control->sweep->space, how, control->record,
                           control->past.size > 0 ? &past : NULL, &control->study);
 }
@@ -172,6 +191,7 @@ static troupe_status note_decision(trp_control *control, trp_trial *trial)
     bool paused = state == TROUPE_STUDY_PAUSED;
     if (!trial->ended_before && !paused && state != TROUPE_STUDY_RUNNING) {
         trial->decision = TROUPE_ACT_STOP; // It was over as it was paused.
+        trial->over = true;
         return TROUPE_OK;
     }
     switch (verdict.act) {
@@ -186,7 +206,7 @@ static troupe_status note_decision(trp_control *control, trp_trial *trial)
         if (trial->run > 0 && trial->base >= report)
             break;
         trial->decision = TROUPE_ACT_CLONE;
-        return trp_control_clone(control, trial, verdict.source);
+        return trial->cloned_before ? TROUPE_OK : trp_control_clone(control, trial, verdict.source);
     case TROUPE_ACT_RESIZE:
         trial->decision = report == trial->taken ? TROUPE_ACT_RESIZE : TROUPE_ACT_GO_ON;
         break;
@@ -229,8 +249,30 @@ static troupe_status keep_config(trp_control *control, trp_trial *trial)
     return TROUPE_OK;
 }
 
+// ---- jobs of a train server
+
+// It has ended, and is what its lines say; the server may know its result still.
+static troupe_status find_result(trp_control *control, trp_trial *trial)
+{
+    static const troupe_follower nobody = {.size = sizeof nobody};
+    const trp_sweep_port *port = control->sweep->port;
+    char key[TRP_KEY_SIZE];
+    troupe_job *job;
+    trp_trial_restore(trial);
+    trp_control_key(control, trial, key);
+    troupe_status status = port->find(key, &nobody, NULL, &job);
+    if (status == TROUPE_NOT_FOUND)
+        return trp_error_settled(TROUPE_OK);
+    if (status != TROUPE_OK)
+        return trp_error_prefix("trial %s cannot be looked for", trial->view.name);
+    if (port->wait(job, RESULT_MS, &trial->result) == TROUPE_OK)
+        trial->view.result = trial->result;
+    port->leave(&job);
+    return trp_error_settled(TROUPE_OK);
+}
+
 // Nothing is submitted that was: where the server does not know its key, it is gone.
-static troupe_status find_again(trp_control *control, trp_trial *trial)
+static troupe_status find_job(trp_control *control, trp_trial *trial)
 {
     bool paused = trial->decision == TROUPE_ACT_PAUSE;
     bool is_over = trp_study_state(control->study, trial->number) == TROUPE_STUDY_STOPPED;
@@ -239,9 +281,7 @@ static troupe_status find_again(trp_control *control, trp_trial *trial)
         return TROUPE_OK;
     if (status != TROUPE_NOT_FOUND)
         return trp_error_prefix("trial %s cannot be looked for", trial->view.name);
-    if (trial->ended_before)
-        trp_trial_restore(trial);
-    else if (paused) // It was put by, and has all that it needs.
+    if (paused) // It was put by, and has all that it needs.
         trial->phase = TRP_TRIAL_PAUSED;
     else if (is_over)
         trp_trial_ended(trial, TROUPE_OK, "", true);
@@ -250,26 +290,28 @@ static troupe_status find_again(trp_control *control, trp_trial *trial)
     return TROUPE_OK;
 }
 
-static troupe_status find(trp_control *control, trp_trial *trial)
+// No line says that it was submitted. The server knows it if it was.
+static troupe_status find_unsaid(trp_control *control, trp_trial *trial)
 {
-    if (trial->ended_before && !trial->submitted_before) { // It was refused.
-        trp_trial_restore(trial);
-        return TROUPE_OK;
-    }
-    TROUPE_TRY(trp_control_draw(control, trial));
-    TROUPE_TRY(note_decision(control, trial));
-    // Where the space is larger by now, JSON has more members than the trial was begun with.
-    bool keeps = trial->decision == TROUPE_ACT_CLONE ||
-                 (control->sweep->of_json && trp_study_is_earlier(control->study, trial->number));
-    TROUPE_TRY(keeps ? keep_config(control, trial) : check_config(control, trial));
-    if (trial->submitted_before)
-        return find_again(control, trial);
+    troupe_status status = trp_control_find(control, trial);
+    if (status == TROUPE_NOT_FOUND)
+        return trp_error_settled(TROUPE_OK);
+    if (status != TROUPE_OK)
+        return trp_error_prefix("trial %s cannot be looked for", trial->view.name);
+    trial->submitted_before = trial->unsaid = true;
     return TROUPE_OK;
+}
+
+static void say_submitted(trp_control *control, trp_trial *trial)
+{
+    if (trial->unsaid)
+        trp_journal_submitted(control->record, control->sweep, trial);
+    trial->unsaid = false;
 }
 
 // What the earlier life had decided is done, where it has not come to it. It may have answered a
 // gate and have died before the server heard of that, so that the job is told here in any case.
-static troupe_status settle(trp_control *control, trp_trial *trial)
+static troupe_status settle_job(trp_control *control, trp_trial *trial)
 {
     if (trial->phase == TRP_TRIAL_ENDED)
         return trial->ended_before ? TROUPE_OK : trp_control_put_end(control, trial);
@@ -277,7 +319,9 @@ static troupe_status settle(trp_control *control, trp_trial *trial)
         trial->view.state = TROUPE_TRIAL_PAUSED;
         return TROUPE_OK;
     }
+    say_submitted(control, trial);
     if (trial->job == NULL) {
+        TROUPE_TRY(trp_control_make_way(control, trial)); // Its folder may have been made for it.
         trp_control_make_ready(control, trial);
         return TROUPE_OK;
     }
@@ -290,19 +334,74 @@ static troupe_status settle(trp_control *control, trp_trial *trial)
     return TROUPE_OK;
 }
 
+// ---- this program's own runs
+
+// A run that was begun and has no line that says so is found by its folder.
+static troupe_status find_run(trp_control *control, trp_trial *trial)
+{
+    return trial->submitted_before ? TROUPE_OK : trp_control_find_left(control, trial);
+}
+
+// The same as settle_job. It may have reported what nobody has looked at.
+static troupe_status settle_run(trp_control *control, trp_trial *trial)
+{
+    bool is_over = trp_study_state(control->study, trial->number) == TROUPE_STUDY_STOPPED;
+    if (trial->phase == TRP_TRIAL_ENDED)
+        return TROUPE_OK;
+    if (trial->ended_before) {
+        trp_trial_restore(trial);
+        return trp_control_show_left(control, trial);
+    }
+    if (is_over) { // As it was paused.
+        TROUPE_TRY(trp_control_show_left(control, trial));
+        trp_trial_ended(trial, TROUPE_OK, "", true);
+        return trp_control_put_end(control, trial);
+    }
+    say_submitted(control, trial);
+    if (trial->submitted_before)
+        return trp_control_take_left(control, trial, false);
+    trp_control_make_ready(control, trial);
+    return TROUPE_OK;
+}
+
+// ---- all of them
+
+static troupe_status find(trp_control *control, trp_trial *trial)
+{
+    bool here = control->sweep->how.server == TROUPE_SERVER_NONE;
+    if (trial->ended_before && !trial->submitted_before) { // It was refused.
+        trp_trial_restore(trial);
+        return TROUPE_OK;
+    }
+    TROUPE_TRY(trp_control_draw(control, trial));
+    TROUPE_TRY(note_decision(control, trial));
+    // Where the space is larger by now, JSON has more members than the trial was begun with.
+    bool keeps = trial->decision == TROUPE_ACT_CLONE ||
+                 (control->sweep->of_json && trp_study_is_earlier(control->study, trial->number));
+    TROUPE_TRY(keeps ? keep_config(control, trial) : check_config(control, trial));
+    if (trial->ended_before)
+        return here ? TROUPE_OK : find_result(control, trial);
+    if (here)
+        return find_run(control, trial);
+    return trial->submitted_before ? find_job(control, trial) : find_unsaid(control, trial);
+}
+
 troupe_status trp_control_go_on(trp_control *control)
 {
     troupe_sweep *sweep = control->sweep;
+    bool here = sweep->how.server == TROUPE_SERVER_NONE;
     if ((size_t)sweep->count > troupe_study_count(control->study))
         return troupe_fail(TROUPE_CORRUPT,
                            "%s has lines of trial %d, but none that says that it has begun",
                            trp_tune_record_path(control->record), sweep->count - 1);
     for (int i = 0; i < sweep->count; i++)
         TROUPE_TRY(find(control, sweep->trials[i]));
+    TROUPE_TRY(trp_study_put_trials(control->study));
     for (int i = 0; i < sweep->count; i++) {
-        TROUPE_TRY(settle(control, sweep->trials[i]));
-        trp_free(sweep->trials[i]->config_before);
-        sweep->trials[i]->config_before = NULL;
+        trp_trial *trial = sweep->trials[i];
+        TROUPE_TRY(here ? settle_run(control, trial) : settle_job(control, trial));
+        trp_free(trial->config_before);
+        trial->config_before = NULL;
     }
     return TROUPE_OK;
 }

@@ -2,6 +2,7 @@
 #include <tune/sweep/journal.h>
 
 #include <inttypes.h>
+#include <runtime/base/clock.h>
 #include <runtime/codec/json.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,13 @@ static void begin(trp_buffer *line, const char *event, const trp_trial *trial)
 {
     trp_buffer_printf(line, "{\"event\": \"%s\", \"trial\": ", event);
     trp_json_text(line, trial->view.name);
+}
+
+// The sweep's time, of which a later life begins with what was used.
+static void put_time(trp_buffer *line, const troupe_sweep *sweep)
+{
+    double at_s = trp_clock_s() - sweep->started_s;
+    trp_buffer_printf(line, ", \"at_s\": %.3f", at_s > 0 ? at_s : 0);
 }
 
 static void write_model(trp_buffer *line, const trp_sweep_port *port)
@@ -88,6 +96,7 @@ void trp_journal_submitted(trp_tune_record *record, const troupe_sweep *sweep,
     begin(&line, "submitted", trial);
     if (trial->run > 0)
         trp_buffer_printf(&line, ", \"run\": %d", trial->run);
+    put_time(&line, sweep);
     trp_buffer_printf(&line, ", \"config\": ");
     trp_journal_config(&line, sweep, trial->view.config);
     trp_tune_record_add(record, &line);
@@ -133,13 +142,14 @@ static void put_metrics(trp_buffer *line, const troupe_report_event *report)
     }
 }
 
-void trp_journal_reported(trp_tune_record *record, const trp_trial *trial,
-                          const troupe_report_event *report)
+void trp_journal_reported(trp_tune_record *record, const troupe_sweep *sweep,
+                          const trp_trial *trial, const troupe_report_event *report)
 {
     trp_buffer line = {0};
     begin(&line, "reported", trial);
     trp_buffer_printf(&line, ", \"number\": %d, \"elapsed_s\": ", report->number);
     trp_json_number(&line, report->elapsed_s);
+    put_time(&line, sweep);
     put_metrics(&line, report);
     trp_tune_record_add(record, &line);
 }
@@ -150,11 +160,12 @@ static const char *as_text(trp_buffer *out)
     return out->failed ? NULL : (const char *)out->data;
 }
 
-const char *trp_journal_of_report(trp_buffer *out, const trp_trial *trial,
-                                  const troupe_report_event *report)
+const char *trp_journal_of_report(trp_buffer *out, const troupe_sweep *sweep,
+                                  const trp_trial *trial, const troupe_report_event *report)
 {
     trp_buffer_printf(out, ", \"name\": ");
     trp_json_text(out, trial->view.name);
+    put_time(out, sweep);
     put_metrics(out, report);
     return as_text(out);
 }
@@ -169,10 +180,11 @@ static void put_end(trp_buffer *line, const trp_trial *trial)
     trp_json_number(line, trial->view.best_metric);
 }
 
-const char *trp_journal_of_end(trp_buffer *out, const trp_trial *trial)
+const char *trp_journal_of_end(trp_buffer *out, const troupe_sweep *sweep, const trp_trial *trial)
 {
     trp_buffer_printf(out, ", \"name\": ");
     trp_json_text(out, trial->view.name);
+    put_time(out, sweep);
     put_end(out, trial);
     return as_text(out);
 }

@@ -9,7 +9,7 @@
 //     ended       a trial is over that was so to the study already
 //
 // Lines of the study have what the sweep puts down beside it: "name" and "metrics" of a "report",
-// "name", "state" and the like of an "end".
+// "name", "state" and the like of an "end". "at_s" is the sweep's time, over all of its lives.
 #ifndef TRP_TUNE_JOURNAL_H
 #define TRP_TUNE_JOURNAL_H
 
@@ -26,12 +26,12 @@ void trp_journal_submitted(trp_tune_record *record, const troupe_sweep *sweep,
 void trp_journal_run(trp_tune_record *record, const trp_trial *trial);
 void trp_journal_checkpoint(trp_tune_record *record, const trp_trial *trial, int number,
                             const char *folder);
-void trp_journal_reported(trp_tune_record *record, const trp_trial *trial,
-                          const troupe_report_event *report);
+void trp_journal_reported(trp_tune_record *record, const troupe_sweep *sweep,
+                          const trp_trial *trial, const troupe_report_event *report);
 void trp_journal_ended(trp_tune_record *record, const trp_trial *trial);
 // Members for the lines of the study: a text in `out`. NULL: no memory.
-const char *trp_journal_of_report(trp_buffer *out, const trp_trial *trial,
-                                  const troupe_report_event *report);
-const char *trp_journal_of_end(trp_buffer *out, const trp_trial *trial);
+const char *trp_journal_of_report(trp_buffer *out, const troupe_sweep *sweep,
+                                  const trp_trial *trial, const troupe_report_event *report);
+const char *trp_journal_of_end(trp_buffer *out, const troupe_sweep *sweep, const trp_trial *trial);
 
 #endif

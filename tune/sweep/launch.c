@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <tune/sweep/journal.h>
+#include <unistd.h>
 
 enum { GATE_MS = 10000, AGAIN_MS = 100, AGAIN_MOST_MS = 30000 };
 
@@ -35,6 +36,11 @@ static void follow_state(void *user, troupe_job *job, troupe_job_state state)
 {
     trp_slot *of = user;
     int pid = state == TROUPE_JOB_RUNNING ? of->port->pid(job) : 0;
+    if (state == TROUPE_JOB_RUNNING && of->stops_first) // Before it has made another report.
+        of->port->stop(job);
+    else if (state == TROUPE_JOB_RUNNING && of->pauses_first)
+        of->port->pause(job);
+    of->pauses_first = of->pauses_first && state != TROUPE_JOB_RUNNING;
     trp_events_push_state(of->events, of->trial, of->run, state, pid);
 }
 
@@ -44,11 +50,12 @@ static troupe_gate_answer follow_gate(void *user, troupe_job *job, const troupe_
                                       int *ranks)
 {
     trp_slot *of = user;
-    (void)job;
     switch (trp_events_await_dealt(of->events, &of->dealt, event->number, ranks)) {
     case TROUPE_ACT_STOP:
     case TROUPE_ACT_END:
     case TROUPE_ACT_CLONE:
+        if (of->saves && of->reopened) // Nobody has asked this job for it yet.
+            of->port->stop(job);
         return of->saves ? TROUPE_GATE_GO_ON : TROUPE_GATE_STOP;
     case TROUPE_ACT_PAUSE:
         return TROUPE_GATE_PAUSE;
@@ -140,7 +147,7 @@ troupe_status trp_control_draw(trp_control *control, trp_trial *trial)
 
 // What a job is given besides its config and options.
 typedef struct handed {
-    char key[80]; // Of a train server's job.
+    char key[TRP_KEY_SIZE]; // Of a train server's job.
     troupe_follower follower;
     troupe_gate of_sweep;
     const troupe_gate *gate; // That one or the user's; NULL: none.
@@ -161,6 +168,12 @@ static bool gated_reports(trp_control *control, const trp_trial *trial, trp_slot
     return false;
 }
 
+void trp_control_key(const trp_control *control, const trp_trial *trial, char *key)
+{
+    snprintf(key, TRP_KEY_SIZE, trial->run == 0 ? "sweep-%s-%d" : "sweep-%s-%d-%d",
+             control->sweep->id, trial->number, trial->run);
+}
+
 static troupe_status hand(trp_control *control, trp_trial *trial, handed *to)
 {
     const troupe_sweep *sweep = control->sweep;
@@ -172,13 +185,16 @@ static troupe_status hand(trp_control *control, trp_trial *trial, handed *to)
                      .events = &control->events,
                      .trial = trial->number,
                      .run = trial->run,
+                     .reopened = trial->reopens,
                      .saves =
                          sweep->trainer->stages != NULL && sweep->trainer->stages->saves_when_due};
     bool listed = gated_reports(control, trial, of);
     of->gated = sweep->port->has_gates && users == NULL && (!listed || of->report_count > 0);
+    bool first = trial->reopens && (trial->acts_first || !of->gated);
+    of->stops_first = first && trp_trial_is_stopping(trial);
+    of->pauses_first = first && !of->stops_first && trial->decision == TROUPE_ACT_PAUSE;
     trial->slot = of;
-    snprintf(to->key, sizeof to->key, trial->run == 0 ? "sweep-%s-%d" : "sweep-%s-%d-%d", sweep->id,
-             trial->number, trial->run);
+    trp_control_key(control, trial, to->key);
     to->follower = (troupe_follower){.size = sizeof to->follower,
                                      .report = follow_report,
                                      .state = follow_state,
@@ -209,9 +225,12 @@ static bool depends_on_options(troupe_status status)
            status == TROUPE_UNSUPPORTED || status == TROUPE_TOO_LARGE || status == TROUPE_VERSION;
 }
 
-// Whether a train server may take the same at another moment. It may have taken it: the key shows.
-static bool is_of_the_moment(const troupe_sweep *sweep, troupe_status status)
+// Whether the same may be taken at another moment. A train server may have taken it: the key shows.
+static bool is_of_the_moment(const troupe_sweep *sweep, const trp_trial *trial,
+                             troupe_status status)
 {
+    if (trial->reopens && status == TROUPE_BUSY) // Ranks of the earlier life have not ended yet.
+        return true;
     return sweep->how.server == TROUPE_SERVER_AUTO &&
            (status == TROUPE_TIMED_OUT || status == TROUPE_NO_SPACE || status == TROUPE_STOPPED ||
             status == TROUPE_PEER_LOST);
@@ -224,8 +243,8 @@ static void put_off(trp_control *control, const trp_trial *trial)
     for (int i = 0; i < control->put_off && pause_ms < AGAIN_MOST_MS; i++)
         pause_ms *= 2;
     if (control->put_off++ == 0)
-        trp_log(TRP_WARN, "trial %s is submitted again until a train server takes it: %s",
-                trial->view.name, troupe_last_error()->text);
+        trp_log(TRP_WARN, "trial %s is submitted again until it is taken: %s", trial->view.name,
+                troupe_last_error()->text);
     control->then_ns =
         trp_clock_ns() + (pause_ms < AGAIN_MOST_MS ? pause_ms : AGAIN_MOST_MS) * 1000000;
 }
@@ -239,25 +258,29 @@ static void take_job(trp_control *control, trp_trial *trial, troupe_job *job)
     control->progress.changed = true;
 }
 
-// The ranks of a run of a trial: its point's, or the sweep's, unless the scheduler gave others.
-static int ranks_of(const troupe_sweep *sweep, const trp_trial *trial)
+int trp_control_ranks(const trp_control *control, const trp_trial *trial)
 {
+    const troupe_sweep *sweep = control->sweep;
     troupe_train_options how = sweep->train;
     trp_space_options(sweep->space, trial->x, &how);
     return trial->given > 0 ? trial->given : how.ranks;
 }
 
 // The options of a run of a trial.
-static void options_of(const troupe_sweep *sweep, const trp_trial *trial, const handed *to,
+static void options_of(const trp_control *control, const trp_trial *trial, const handed *to,
                        char *name, size_t size, troupe_train_options *how)
 {
+    const troupe_sweep *sweep = control->sweep;
     *how = sweep->train;
     trp_space_options(sweep->space, trial->x, how);
-    how->ranks = ranks_of(sweep, trial);
+    how->ranks = trp_control_ranks(control, trial);
     snprintf(name, size, trial->run == 0 ? "%s" : "%s_%d", trial->view.name, trial->run);
     how->storage = sweep->folder;
     how->name = name;
     how->from = trial->from != NULL ? trial->from : how->from;
+    if (trial->has_own && how->from != NULL && access(how->from, F_OK) != 0)
+        how->from = NULL; // It was not kept any longer, and is not needed.
+    how->open = trial->reopens ? TROUPE_OPEN_RESUME_OR_NEW : TROUPE_OPEN_NEW;
     if (how->keep_metric == NULL) { // The best trial's best checkpoint is best by what made it win.
         how->keep_metric = trp_sweep_metric(sweep);
         how->keep_goal = sweep->objectives[0].goal;
@@ -285,6 +308,14 @@ static troupe_status refuse(trp_control *control, trp_trial *trial, troupe_statu
     return trp_control_put_end(control, trial);
 }
 
+// What was decided holds for a run that is opened again, and its gate is told so.
+static void deal_again(trp_control *control, trp_trial *trial)
+{
+    troupe_act act = trp_trial_is_stopping(trial) ? TROUPE_ACT_STOP : trial->decision;
+    trp_events_deal(&control->events, &trial->slot->dealt, trial->taken - trial->base, act,
+                    trial->ranks);
+}
+
 troupe_status trp_control_submit(trp_control *control, trp_trial *trial)
 {
     troupe_sweep *sweep = control->sweep;
@@ -294,20 +325,23 @@ troupe_status trp_control_submit(trp_control *control, trp_trial *trial)
     char name[256];
     if (trial->x == NULL)
         TROUPE_TRY(trp_control_draw(control, trial));
+    bool here = sweep->how.server == TROUPE_SERVER_NONE;
+    if (here && control->went_on && !trial->reopens)
+        TROUPE_TRY(trp_control_make_way(control, trial));
     TROUPE_TRY(hand(control, trial, &to));
-    options_of(sweep, trial, &to, name, sizeof name, &how);
+    options_of(control, trial, &to, name, sizeof name, &how);
     trial->ranks = how.ranks;
     trp_control_away(control);
     // The server's jobs last a power failure: so does what is known of them. Where that cannot be,
     // the record says so itself.
-    if (how.server == TROUPE_SERVER_AUTO)
+    if (!here)
         (void)trp_tune_record_sync(control->record, true);
     troupe_status status =
         sweep->port->submit(sweep->trainer, trial->view.config, &to.follower, &job, &how);
     trp_control_back(control);
     if (status != TROUPE_OK)
         unhand(trial);
-    if (is_of_the_moment(sweep, status)) {
+    if (is_of_the_moment(sweep, trial, status)) {
         put_off(control, trial);
         return TROUPE_OK;
     }
@@ -316,7 +350,10 @@ troupe_status trp_control_submit(trp_control *control, trp_trial *trial)
     if (status != TROUPE_OK)
         return refuse(control, trial, status);
     take_job(control, trial, job);
-    trp_journal_submitted(control->record, sweep, trial);
+    if (trial->reopens)
+        deal_again(control, trial);
+    if (!trial->submitted_before)
+        trp_journal_submitted(control->record, sweep, trial);
     return TROUPE_OK;
 }
 
@@ -328,7 +365,7 @@ troupe_status trp_control_find(trp_control *control, trp_trial *trial)
     troupe_status status = control->sweep->port->find(to.key, &to.follower, to.gate, &job);
     if (status == TROUPE_OK) {
         take_job(control, trial, job);
-        trial->ranks = trial->ranks > 0 ? trial->ranks : ranks_of(control->sweep, trial);
+        trial->ranks = trial->ranks > 0 ? trial->ranks : trp_control_ranks(control, trial);
     } else {
         unhand(trial);
     }

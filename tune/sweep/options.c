@@ -81,17 +81,14 @@ static troupe_status choose_server(troupe_tune_options *how, troupe_train_option
                            (int)how->open);
     if (how->server == TROUPE_SERVER_DEFAULT)
         how->server = train->server;
-    if (how->server != TROUPE_SERVER_AUTO) // The sweep decides here, and ends with this program.
+    if (how->server !=
+        TROUPE_SERVER_AUTO) // Trials end with this program, and go on with the next one.
         how->server = TROUPE_SERVER_NONE;
     train->server = how->server;
-    if (how->server == TROUPE_SERVER_NONE && how->open != TROUPE_OPEN_NEW)
-        return troupe_fail(TROUPE_UNSUPPORTED,
-                           "open is given, and the trials end with this program: expected server "
-                           "to be TROUPE_SERVER_AUTO");
-    if (how->server == TROUPE_SERVER_AUTO && train->key != NULL)
+    if (train->key != NULL) // All trials would be the first one's job.
         return troupe_fail(TROUPE_INVALID,
-                           "train.key is \"%.140s\", but trials of a train server have keys of the "
-                           "sweep",
+                           "train.key is \"%.140s\": expected none, as each trial is a job of its "
+                           "own",
                            train->key);
     return TROUPE_OK;
 }

@@ -15,7 +15,7 @@ TROUPE_STRUCT(first_line, (troupe_text, event), (troupe_text, trainer), (troupe_
 TROUPE_STRUCT(next_line, (troupe_text, event), (int, number), (double, elapsed_s),
               (troupe_text, state), (int, reports), (double, best), (troupe_text, error),
               (troupe_text, checkpoint), (int, run), (int, failures), (int, ranks), (int, to_ranks),
-              (troupe_text, act));
+              (troupe_text, act), (int, source), (double, at_s));
 TROUPE_STRUCT(named_line, (troupe_text, trial));
 
 // An older version has put down no server.
@@ -23,6 +23,13 @@ static bool has_other_server(const first_line *line, const troupe_sweep *sweep)
 {
     return line->server != NULL && sweep->server != NULL &&
            strcmp(line->server, sweep->server) != 0;
+}
+
+// Whose the trials are, the program's own or a train server's.
+static bool has_others_trials(const first_line *line, const troupe_sweep *sweep)
+{
+    bool theirs = line->id != NULL && strlen(line->id) < sizeof sweep->id;
+    return theirs != (sweep->how.server == TROUPE_SERVER_AUTO);
 }
 
 static bool differs(const char *one, const char *other)
@@ -93,17 +100,18 @@ troupe_status trp_replay_check(const char *text, size_t size, troupe_sweep *swee
              (other = other_code(value, sweep)) != NULL)
         status = troupe_fail(TROUPE_EXISTS, "the sweep in %s is another one: it differs in %s",
                              sweep->folder, other);
-    else if (line.id == NULL || strlen(line.id) >= sizeof sweep->id)
+    else if (has_others_trials(&line, sweep))
         status = troupe_fail(TROUPE_EXISTS,
-                             "the sweep in %s is not one of a train server: it has ended with its "
-                             "program",
-                             sweep->folder);
+                             "the sweep in %s is another one: its trials are %s, and .server says "
+                             "that they are %s",
+                             sweep->folder, line.id != NULL ? "a train server's" : "its program's",
+                             line.id != NULL ? "this program's" : "a train server's");
     else if (has_other_server(&line, sweep))
         status = troupe_fail(TROUPE_EXISTS,
                              "the sweep in %s has its trials at the train server of %.300s: "
                              "expected that one, and not the one of %.300s",
                              sweep->folder, line.server, sweep->server);
-    else
+    else if (line.id != NULL)
         strcpy(sweep->id, line.id);
     trp_arena_clear(&arena);
     return status;
@@ -182,7 +190,7 @@ bool trp_replay_line(const char *text, size_t size, const troupe_sweep *sweep, i
                      trp_arena *arena, trp_replayed *read)
 {
     trp_json value;
-    next_line line = {.best = (double)NAN};
+    next_line line = {.best = (double)NAN, .source = -1};
     named_line named = {0};
     *read = (trp_replayed){.trial = number};
     if (trp_json_parse(text, size, &value) != TROUPE_OK ||
@@ -197,6 +205,8 @@ bool trp_replay_line(const char *text, size_t size, const troupe_sweep *sweep, i
     read->error = line.error != NULL ? line.error : "";
     read->best = line.best;
     read->elapsed_s = line.elapsed_s;
+    read->at_s = line.at_s;
+    read->source = line.source;
     read->run = line.run;
     read->failures = line.failures;
     read->clones = line.act != NULL && strcmp(line.act, "clone") == 0;

@@ -26,7 +26,8 @@ typedef struct trp_replayed {
     troupe_report_event report; // Of a report; of a checkpoint, a run and an end, its number.
     troupe_trial_state state;   // Of an end,
     const char *error;
-    double best, elapsed_s;
+    double best, elapsed_s, at_s; // The last: of the sweep; 0: it says nothing.
+    int source;                   // Of one that clones.
 } trp_replayed;
 
 // That the first line is of such a sweep, whose id it gives. TROUPE_EXISTS: it is of another one,

@@ -245,30 +245,28 @@ static troupe_status prepare(trp_control *control, const troupe_param *params, s
     TROUPE_TRY(open_study(control));
     int trials = trp_study_trials(control->study);
     sweep->wanted = trials > 0 ? trials : sweep->wanted;
-    if (how->time_budget_s > 0)
-        control->budget_ns = trp_clock_ns() + (int64_t)(how->time_budget_s * 1e9);
-    return control->past.size > 0 ? trp_control_go_on(control) : TROUPE_OK;
+    sweep->started_s -= control->earlier_s;
+    if (how->time_budget_s > 0) { // Earlier lives have used some of it, or all.
+        double left_s = how->time_budget_s - control->earlier_s;
+        control->budget_ns = trp_clock_ns() + (left_s > 0 ? (int64_t)(left_s * 1e9) : 0);
+    }
+    control->went_on = control->past.size > 0;
+    return control->went_on ? trp_control_go_on(control) : TROUPE_OK;
 }
 
 // ---- its life
 
-static void free_control(trp_control *control)
+// Nobody has to do with a sweep that never began: it leaves no record.
+static void free_control(trp_control *control, bool never_began)
 {
     trp_progress_close(&control->progress);
     troupe_study_free(&control->study);
+    if (never_began)
+        trp_tune_record_remove(&control->record);
     trp_tune_record_close(&control->record);
     trp_events_close(&control->events);
     trp_buffer_free(&control->past);
     trp_free(control);
-}
-
-// Nobody has to do with a sweep that never began.
-static void leave_nothing(const troupe_sweep *sweep)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/%s", sweep->folder, file_name);
-    unlink(path);
-    rmdir(sweep->folder); // One with something in it stays.
 }
 
 // All is given back that only one that runs needs. The lock is held.
@@ -288,12 +286,12 @@ static void finish(trp_control *control, troupe_status status)
         trp_sweep_show(&control->progress, sweep, trp_clock_ns());
     trp_control_away(control);
     double before_s = trp_clock_s();
-    free_control(control); // It may wait for a disk.
+    free_control(control, !begun); // It may wait for a disk.
     if (status == TROUPE_OK)
         trp_sweep_say_end(sweep, trp_clock_s() - before_s);
     trp_fair_lock_take(&sweep->lock);
     if (!begun && sweep->folder != NULL)
-        leave_nothing(sweep);
+        rmdir(sweep->folder); // One with something in it stays.
     sweep->over = true;
     pthread_mutex_lock(&sweep->end_lock);
     sweep->is_told = true;

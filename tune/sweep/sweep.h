@@ -6,6 +6,7 @@
 #include <runtime/base/arena.h>
 #include <runtime/base/buffer.h>
 #include <runtime/base/fair_lock.h>
+#include <runtime/codec/json.h>
 #include <tune/space/space.h>
 #include <tune/sweep/trial.h>
 
@@ -15,6 +16,17 @@ enum {
     TRP_TRIALS_MAX = 100000,
     TRP_TRIAL_TIMEOUT_MAX_S = 1000000000, // 31 years.
 };
+
+// What a run of this program's own that no job is on has left in its folder: see troupe/run.h.
+typedef struct trp_left {
+    bool is_there; // The folder is a run's; else all that follows is empty.
+    bool ended, paused, saving;
+    int reports, saved;
+    const char *checkpoint, *from;
+    trp_json config;
+    troupe_result *result;
+    trp_arena arena; // Of the texts.
+} trp_left;
 
 // Train's public functions and the facts of this process, as a table, so that tests can put another
 // Train behind the controller.
@@ -26,6 +38,7 @@ typedef struct trp_sweep_port {
                             const troupe_train_options *how);
     // The train server whose jobs trials would be: a text of the caller's.
     troupe_status (*server)(char **folder);
+    troupe_status (*look)(const char *run, const troupe_follower *follower, trp_left *left);
     // A job of it, by its key. TROUPE_NOT_FOUND: it has none.
     troupe_status (*find)(const char *key, const troupe_follower *follower, const troupe_gate *gate,
                           troupe_job **job);

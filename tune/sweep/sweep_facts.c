@@ -69,21 +69,20 @@ static double part_of(const trp_trial *trial, double reports)
 
 double trp_sweep_left_s(const troupe_sweep *sweep, double running_s)
 {
-    double ended = 0, reports = 0, done = 0, before = 0, left_s = 0;
+    double ended = 0, reports = 0, done = 0, left_s = 0; // Earlier lives count, with their time.
     for (int i = 0; i < sweep->count; i++) {
         const trp_trial *trial = sweep->trials[i];
         bool is_over = trial->phase == TRP_TRIAL_ENDED;
-        before += is_over && trial->ended_before; // By an earlier life, whose time does not count.
-        ended += is_over && !trial->ended_before;
+        ended += is_over;
         reports += is_over ? trial->view.reports : 0;
     }
-    reports = ended + before > 0 ? reports / (ended + before) : sweep->reports_most;
+    reports = ended > 0 ? reports / ended : sweep->reports_most;
     for (int i = 0; i < sweep->count; i++)
         if (sweep->trials[i]->phase != TRP_TRIAL_ENDED)
             done += part_of(sweep->trials[i], reports);
     done += ended;
     if (sweep->wanted > 0 && done > 0 && !sweep->over)
-        left_s = running_s * (sweep->wanted - before - done) / done;
+        left_s = running_s * (sweep->wanted - done) / done;
     double budget_s = sweep->how.time_budget_s - running_s;
     if (sweep->how.time_budget_s > 0 && !sweep->over && (left_s <= 0 || budget_s < left_s))
         left_s = budget_s;

@@ -39,6 +39,11 @@ typedef struct trp_trial {
     bool halted;         // The sweep was stopped.
     bool held;           // It is paused with the whole sweep.
     bool put_by;         // Its job may have been ended by an earlier life, as it was paused.
+    bool left;           // An earlier life of the program has left its run, which has no job.
+    bool reopens;        // That run is opened again when it is submitted:
+    bool has_own;        // from a checkpoint of its own;
+    bool acts_first;     // and does what was decided as soon as it runs.
+    bool over;           // It was so as it was paused: what it has reported since is dropped.
     int64_t due_ns;      // When it is overdue, or to be killed; 0: never, or it does not run.
     int64_t left_ns;     // Paused: how long it may still run; 0: for ever.
     bool owns_error;     // view.error is the trial's to free.
@@ -61,10 +66,12 @@ typedef struct trp_trial {
     double base_s;
     char *from;              // What the run begins with; NULL: nothing.
     int source;              // Of a clone that is to begin.
+    bool cloned_before;      // `from` is what an earlier life gave it.
     int failures;            // After which it was tried again.
     struct trp_trial *ready; // The next one that waits for its next run.
     // What an earlier life of the sweep has put down.
     bool submitted_before, ended_before; // The first: its last run.
+    bool unsaid;                         // That was, and has no line.
     troupe_trial_state state_before;
     char *config_before;      // Of its last submission, as JSON; the trial's.
     const char *error_before; // The trial's.

@@ -1,9 +1,13 @@
 // tune.c: troupe_tune over the real Train.
 #include <limits.h>
+#include <runtime/base/arena.h>
+#include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
 #include <runtime/shm/process_table.h>
+#include <string.h>
+#include <troupe/run.h>
 #include <troupe/server.h>
 #include <tune/space/own.h>
 #include <tune/sweep/best_mode.h>
@@ -38,6 +42,30 @@ static troupe_status find_there(const char *key, const troupe_follower *follower
     return troupe_job_find_with(key, job, &how);
 }
 
+static troupe_status look(const char *run, const troupe_follower *follower, trp_left *left)
+{
+    troupe_run_left found;
+    *left = (trp_left){0};
+    trp_arena *before = trp_arena_swap(&left->arena);
+    troupe_status status = troupe_run_left_get(run, follower, &found);
+    (void)trp_arena_swap(before);
+    if (status == TROUPE_OK)
+        *left = (trp_left){.is_there = true,
+                           .ended = found.ended,
+                           .paused = found.paused,
+                           .saving = found.saving,
+                           .reports = found.reports,
+                           .saved = found.saved,
+                           .checkpoint = found.checkpoint,
+                           .from = found.from,
+                           .config = {found.config, strlen(found.config)},
+                           .result = found.result,
+                           .arena = left->arena};
+    else
+        trp_arena_clear(&left->arena);
+    return status == TROUPE_NOT_FOUND ? trp_error_settled(TROUPE_OK) : status;
+}
+
 static int pid_of(troupe_job *job)
 {
     troupe_job_status now;
@@ -54,6 +82,7 @@ const trp_sweep_port trp_sweep_train = {
     .cpus = cpus_of_process,
     .submit = troupe_submit_as,
     .server = server_of_process,
+    .look = look,
     .find = find_there,
     .stop = troupe_job_stop,
     .pause = troupe_job_pause,

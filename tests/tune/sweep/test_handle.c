@@ -1,5 +1,5 @@
 // test_handle.c: a sweep that runs beside its caller: what can be asked of it meanwhile.
-#include "fake_train.h"
+#include "follow.h"
 
 #include <fcntl.h>
 #include <math.h>
@@ -122,6 +122,48 @@ static bool is_paused(void *user)
         if (troupe_sweep_trial(user, i)->state != TROUPE_TRIAL_PAUSED)
             return false;
     return true;
+}
+
+static bool first_is_paused(void *user)
+{
+    const troupe_trial *trial = troupe_sweep_trial(user, 0);
+    return trial->state == TROUPE_TRIAL_PAUSED && trial->reports == 3;
+}
+
+static bool second_reports(void *user)
+{
+    const troupe_trial *trial = troupe_sweep_trial(user, 1);
+    return trial != NULL && trial->reports >= 1;
+}
+
+// The scheduler pauses a trial that is to be paused with the sweep already: it stays so when the
+// sweep goes on, and when that is stopped.
+static void test_a_trial_that_both_pause_is_the_schedulers(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_PAUSE}};
+    troupe_sweep *sweep;
+    open_door(0);
+    fake_open(1);
+    fake.curve = at_the_door;
+    fake.overrun = 1;
+    ok(START(&sweep, .trials = 2, .concurrent = 1, .scheduler = follow(steps, 1, NULL, 0)));
+    open_door(2);
+    assert_true(support_wait_until(has_reports, sweep, SUPPORT_SOON_MS));
+    troupe_sweep_pause(sweep);
+    assert_true(support_wait_until(was_asked_to_pause, NULL, SUPPORT_SOON_MS));
+    open_door(4); // On the way to the pause there is one where the scheduler says so, and one more.
+    assert_true(support_wait_until(first_is_paused, sweep, SUPPORT_SOON_MS));
+    troupe_sweep_go_on(sweep);
+    open_door(5);
+    assert_true(support_wait_until(second_reports, sweep, SUPPORT_SOON_MS));
+    troupe_sweep_stop(sweep);
+    open_door(1000);
+    ok(troupe_sweep_wait(sweep, -1));
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_PAUSED);
+    assert_int_equal(troupe_sweep_trial(sweep, 1)->state, TROUPE_TRIAL_STOPPED);
+    troupe_sweep_free(&sweep);
+    fake_shut();
 }
 
 static void test_a_pause_holds_all_and_more_trials_come(void **state)
@@ -395,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_a_sweep_runs_beside_its_caller),
         cmocka_unit_test(test_a_stop_ends_what_runs_and_begins_nothing),
         cmocka_unit_test(test_a_pause_holds_all_and_more_trials_come),
+        cmocka_unit_test(test_a_trial_that_both_pause_is_the_schedulers),
         cmocka_unit_test(test_one_that_runs_can_be_freed),
         cmocka_unit_test(test_a_sweep_ends_with_its_time),
         cmocka_unit_test(test_a_sweep_ends_when_it_is_good_enough),

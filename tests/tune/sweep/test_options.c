@@ -106,6 +106,8 @@ static void test_wrong_options_are_named(void **state)
     invalid("train.name is \"x\", but trials are named by the sweep; its own folder is the option"
             " name",
             HOW(.train = TROUPE_OPTIONS(troupe_train_options, .name = "x")));
+    invalid("train.key is \"k\": expected none, as each trial is a job of its own",
+            HOW(.train = TROUPE_OPTIONS(troupe_train_options, .key = "k")));
     invalid("columns is \"a,,b\", must be 1 to 64 names of 1 to 63 bytes separated by commas",
             HOW(.columns = "a,,b"));
     invalid("trials is not set and the grid has 150000 combinations, more than 100000",

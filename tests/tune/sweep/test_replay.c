@@ -17,7 +17,7 @@ static troupe_sweep sweep_of(const troupe_trainer *trainer)
 {
     return (troupe_sweep){.port = &port,
                           .trainer = trainer,
-                          .how = {.seed = 7},
+                          .how = {.seed = 7, .server = TROUPE_SERVER_AUTO},
                           .objectives = {{"loss", TROUPE_MINIMIZE}},
                           .objective_count = 1,
                           .scheduler = "all",
@@ -53,7 +53,13 @@ static void test_only_the_same_sweep_goes_on(void **state)
     strcpy(strstr(local, ", \"id\""), "}\n");
     sweep = sweep_of(&trainer);
     assert_int_equal(trp_replay_check(local, strlen(local), &sweep), TROUPE_EXISTS);
-    assert_non_null(strstr(troupe_last_error()->text, "ended with its program"));
+    assert_non_null(strstr(troupe_last_error()->text, "its trials are its program's"));
+    sweep.how.server = TROUPE_SERVER_NONE;
+    assert_int_equal(trp_replay_check(local, strlen(local), &sweep), TROUPE_OK);
+    assert_string_equal(sweep.id, "");
+    assert_int_equal(trp_replay_check(first, strlen(first), &sweep), TROUPE_EXISTS);
+    assert_non_null(strstr(troupe_last_error()->text, "its trials are a train server's"));
+    sweep = sweep_of(&trainer);
     assert_int_equal(trp_replay_check("[]\n", 3, &sweep), TROUPE_CORRUPT);
     assert_int_equal(trp_replay_check("{\"event\"", 8, &sweep), TROUPE_CORRUPT);
 }

@@ -226,6 +226,31 @@ static void test_a_reopening_that_is_refused_changes_nothing(void **state)
     }
 }
 
+// More trials are put down once all jobs are found, and not before.
+static void test_a_new_number_is_put_down_when_all_are_found(void **state)
+{
+    (void)state;
+    char *path = journal_of("number"), *text = learn("number", 2, "\"submitted\"");
+    troupe_sweep *sweep;
+    write_text(path, text);
+    fake_open(2);
+    fake.finding = TROUPE_TIMED_OUT;
+    assert_int_equal(again(&sweep, "number", 5), TROUPE_TIMED_OUT);
+    fake_shut();
+    assert_is(path, text);
+    fake_open(2);
+    ok(again(&sweep, "number", 5));
+    assert_int_equal(troupe_sweep_count(sweep), 5);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+    char *now = support_read_file(path);
+    assert_int_equal(strncmp(now, text, strlen(text)), 0);
+    assert_non_null(strstr(now, "{\"event\": \"extend\", \"trials\": 5}"));
+    free(now);
+    free(text);
+    free(path);
+}
+
 // It was given up at its first report, and stays so, whatever the second one had.
 static void test_a_trial_that_was_given_up_stays_so(void **state)
 {
@@ -314,6 +339,7 @@ int main(void)
         cmocka_unit_test(test_a_reopening_that_is_refused_changes_nothing),
         cmocka_unit_test(test_a_trial_that_was_not_submitted_is_so_now),
         cmocka_unit_test(test_a_sweep_goes_on_with_more_trials),
+        cmocka_unit_test(test_a_new_number_is_put_down_when_all_are_found),
         cmocka_unit_test(test_a_trial_that_was_given_up_stays_so),
         cmocka_unit_test(test_what_passes_is_waited_for),
         cmocka_unit_test(test_another_job_with_a_trials_key_ends_the_sweep_and_leaves_its_jobs),

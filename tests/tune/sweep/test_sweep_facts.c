@@ -126,8 +126,8 @@ static void test_what_is_left_follows_from_what_was_done(void **state)
     assert_true(left(7) == 7 * (41 - 1.75) / 1.75);
     it.trials[2].view.reports = 100; // It does not count as ended.
     assert_true(fabs(left(10) - 10 * (41 - 2.45) / 2.45) < 1e-9);
-    it.trials[0].ended_before = true; // What runs now has done 1.45 of the 40 others.
-    assert_true(fabs(left(10) - 10 * (40 - 1.45) / 1.45) < 1e-9);
+    it.trials[0].ended_before = true; // In the time that the sweep's lives have taken together.
+    assert_true(fabs(left(10) - 10 * (41 - 2.45) / 2.45) < 1e-9);
     it.sweep.how.time_budget_s = 30;
     assert_true(left(10) == 20);
     assert_true(left(31) == 0);
