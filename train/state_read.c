@@ -377,7 +377,7 @@ static troupe_status read_draft(reading *r, const troupe_type *type, trp_arena *
                                 void *draft)
 {
     state_about is = {0};
-    trp_json values;
+    trp_json values = {0};
     TROUPE_TRY(read_about(r, scratch, &is, &values));
     TROUPE_TRY(check_schema(r, &is, type));
     if (trp_state_remains(type))

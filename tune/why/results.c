@@ -209,14 +209,13 @@ troupe_status troupe_sweep_best_by_with(const troupe_sweep *sweep, const troupe_
                                         double *value, const troupe_best_options *how)
 {
     troupe_results *results;
-    const troupe_trial_results *best;
+    const troupe_trial_results *best = NULL;
     double found;
     TRP_REQUIRE(sweep);
     TRP_REQUIRE(trial);
     TROUPE_TRY(troupe_sweep_results(sweep, &results));
     troupe_status status = troupe_results_best_with(results, &best, &found, how);
-    const troupe_trial *own =
-        status == TROUPE_OK ? troupe_sweep_trial(sweep, (size_t)best->number) : NULL;
+    const troupe_trial *own = best != NULL ? troupe_sweep_trial(sweep, (size_t)best->number) : NULL;
     if (status == TROUPE_OK && own == NULL)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for a trial");
     troupe_results_free(&results);
