@@ -154,16 +154,13 @@ static troupe_status count_grids(troupe_study *study)
 
 troupe_status trp_study_settle_space(troupe_study *study)
 {
-    trp_buffer line = {0};
     TROUPE_TRY(count_grids(study));
     if (!study->enlarges || study->record == NULL)
         return TROUPE_OK;
-    trp_line_space(study, (trp_json){(const char *)study->before.data, study->before.size}, &line);
-    if (!trp_line_reserve(study, &line)) {
-        trp_buffer_free(&line);
+    trp_line_space(study, (trp_json){(const char *)study->before.data, study->before.size},
+                   &study->held);
+    if (!trp_line_reserve(study, &study->held))
         return no_memory();
-    }
-    trp_tune_record_add(study->record, &line);
     study->enlarges = false;
     return TROUPE_OK;
 }

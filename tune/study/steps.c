@@ -434,13 +434,33 @@ static troupe_status no_memory_for_line(trp_buffer *line, int trial)
     return troupe_fail(TROUPE_NO_MEMORY, "no memory for a line of trial %d", trial);
 }
 
+void trp_study_opened(troupe_study *study)
+{
+    study->opens = false;
+    if (study->held.size > 0)
+        trp_tune_record_add(study->record, &study->held);
+}
+
 // Puts the line down, if there is a record.
 static void put_down(troupe_study *study, trp_buffer *line)
 {
+    if (study->opens)
+        trp_study_opened(study);
     if (study->record != NULL)
         trp_tune_record_add(study->record, line);
     else
         trp_buffer_free(line);
+}
+
+// The same of one that belongs to an opening: it waits for the end of that, and is in one write
+// with what waits already. The record adds the last one's end.
+static bool hold(troupe_study *study, trp_buffer *line)
+{
+    if (study->held.size > 0)
+        trp_buffer_append(&study->held, "}\n", 2);
+    trp_buffer_append(&study->held, line->data, line->size);
+    trp_buffer_free(line);
+    return trp_line_reserve(study, &study->held);
 }
 
 static troupe_status begin_trial(troupe_study *study, int *number)
@@ -624,7 +644,7 @@ troupe_status trp_study_settle(troupe_study *study, int number)
                          NULL, 0, NULL, NULL);
 }
 
-troupe_status trp_study_take_trials(troupe_study *study, int trials)
+troupe_status trp_study_extend(troupe_study *study, int trials)
 {
     TROUPE_TRY(trp_study_is_whole(study));
     int most = (INT32_MAX - study->first_count) / study->combinations;
@@ -639,34 +659,17 @@ troupe_status trp_study_take_trials(troupe_study *study, int trials)
         return troupe_fail(TROUPE_INVALID, "%d trials are fewer than the %d that %s has already",
                            total, study->count, trp_study_name(study));
     }
-    study->unsaid = study->unsaid || trials != before;
-    return TROUPE_OK;
-}
-
-troupe_status trp_study_put_trials(troupe_study *study)
-{
     trp_buffer line = {0};
-    if (!study->unsaid || study->record == NULL)
+    if (trials == before || study->record == NULL)
         return TROUPE_OK;
-    trp_line_extend(study->trials, &line);
-    if (!trp_line_reserve(study, &line))
-        return no_memory_for_line(&line, study->count);
-    put_down(study, &line);
-    study->unsaid = false;
-    return TROUPE_OK;
-}
-
-troupe_status trp_study_extend(troupe_study *study, int trials)
-{
-    int before = study->trials;
-    bool unsaid = study->unsaid;
-    TROUPE_TRY(trp_study_take_trials(study, trials));
-    troupe_status status = trp_study_put_trials(study);
-    if (status != TROUPE_OK) {
+    trp_line_extend(trials, &line);
+    if (!trp_line_reserve(study, &line) || (study->opens && !hold(study, &line))) {
         trp_study_take_total(study, before);
-        study->unsaid = unsaid;
+        return no_memory_for_line(&line, study->count);
     }
-    return status;
+    if (!study->opens)
+        put_down(study, &line);
+    return TROUPE_OK;
 }
 
 troupe_status trp_study_extend_by(troupe_study *study, int trials)

@@ -469,11 +469,10 @@ static troupe_status go_on(troupe_study *study, const trp_study_past *past, bool
     TROUPE_TRY(begin_objects(study));
     TROUPE_TRY(visit_other(past, at, behind));
     TROUPE_TRY(trp_study_repeat(study, past, behind, line_number));
+    study->opens = true;
     TROUPE_TRY(trp_study_settle_space(study));
     // A sweep that asks for as many as at first has those that were added to it meanwhile.
-    return !study->own && wanted == first ? TROUPE_OK
-           : past->waits                  ? trp_study_take_trials(study, wanted)
-                                          : trp_study_extend(study, wanted);
+    return !study->own && wanted == first ? TROUPE_OK : trp_study_extend(study, wanted);
 }
 
 // ---- opening and closing
@@ -494,6 +493,7 @@ void troupe_study_free(troupe_study **study)
     *study = NULL;
     trp_study_free_trials(freed);
     trp_study_free_spaces(freed);
+    trp_buffer_free(&freed->held);
     destroy_objects(freed->searcher, freed->scheduler);
     if (freed->own)
         trp_tune_record_close(&freed->record);
@@ -589,6 +589,8 @@ static troupe_status open_own(const troupe_space *space, troupe_study **study,
     }
     made->sync = how->sync;
     status = settle_own(made);
+    if (status == TROUPE_OK)
+        trp_study_opened(made);
     if (status == TROUPE_OK && made->sync)
         status = trp_tune_record_sync(record, true);
     if (status != TROUPE_OK) {

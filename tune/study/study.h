@@ -65,9 +65,6 @@ troupe_status trp_study_end(troupe_study *study, int number, troupe_ending endin
 // Another number of trials than it was opened for: a sweep that is extended; 0: no limit. Times the
 // combinations of a grid, as when it was opened. TROUPE_INVALID: fewer than there are.
 troupe_status trp_study_extend(troupe_study *study, int trials);
-// Puts down the number of trials that a study was opened with (trp_study_past.waits), where it is
-// another one than before.
-troupe_status trp_study_put_trials(troupe_study *study);
 // So many more than it is to have by now; nothing where it has no limit.
 troupe_status trp_study_extend_by(troupe_study *study, int trials);
 // How many there will be, grids included; 0: not known.
@@ -82,18 +79,21 @@ troupe_study_state trp_study_state(const troupe_study *study, int number);
 // For a sweep: a study whose record is the sweep's, open already and closed by it after the study.
 // `lines`: what trp_tune_record_open found, or NULL. `visit` is given each line, those of the study
 // once it has taken them in (`number`: of the line's trial, where it is the study's; else -1).
-// Nothing is written where the study goes on with the same number of trials. Lines of the sweep
-// have an "event" of another name than those above; they may stand before the study's first.
+// Of a study that goes on nothing is written before trp_study_opened, or its next step: whoever
+// cannot go on has not changed it. Nothing is, where it has the same space and number of trials.
+// Lines of the sweep have an "event" of another name than those above; they may stand before the
+// study's first.
 typedef struct trp_study_past {
     const char *lines;
     size_t size;
     troupe_status (*visit)(void *user, const char *line, size_t length, int number);
     void *user;
-    bool waits; // Another number of trials counts at once, and trp_study_put_trials puts it down.
 } trp_study_past;
 troupe_status trp_study_open(const troupe_space *space, const troupe_study_options *how,
                              trp_tune_record *record, const trp_study_past *past,
                              troupe_study **study);
+// It goes on: what its opening has changed (space, number of trials) is put down.
+void trp_study_opened(troupe_study *study);
 trp_tune_record *trp_study_record(troupe_study *study);
 
 #endif

@@ -53,8 +53,9 @@ struct troupe_study {
     int *had; // Trials of each combination, where there were other combinations; else NULL.
     int first_count;
     trp_tune_record *record; // NULL: there is none.
-    bool unsaid;             // `trials` is not in the record yet.
     bool own, sync;          // The record is the study's; each step is to last at once.
+    bool opens;              // Lines wait in `held`, since it may be refused yet.
+    trp_buffer held;
 
     trp_study_trial **chunks;
     size_t chunk_count;
@@ -127,8 +128,6 @@ troupe_status trp_study_take_end(troupe_study *study, const trp_study_ended *end
 // Of a study of one's own: a running trial that the scheduler has ended is over.
 troupe_status trp_study_settle(troupe_study *study, int number);
 void trp_study_take_total(troupe_study *study, int trials);
-// The same of a study that has begun, whose record does not say so yet. As trp_study_extend.
-troupe_status trp_study_take_trials(troupe_study *study, int trials);
 // A trial of an earlier study. TROUPE_OK, _CORRUPT.
 troupe_status trp_study_take_warm(troupe_study *study, int number, const trp_study_ended *end,
                                   int reports, const double *x);
@@ -146,8 +145,8 @@ troupe_status trp_study_warm(troupe_study *study, const char *const *files, size
 // from `from` on. TROUPE_EXISTS: this one is not the last of them, and has not all of it.
 troupe_status trp_study_find_spaces(troupe_study *study, const trp_study_past *past, size_t from,
                                     trp_json first);
-// Once all lines are repeated: puts down that the study has another space now, and counts what has
-// been had of its grids.
+// Once all lines are repeated: has it put down that the study has another space now, and counts
+// what has been had of its grids.
 troupe_status trp_study_settle_space(troupe_study *study);
 void trp_study_free_spaces(troupe_study *study);
 // The number of trials with all combinations of a grid.

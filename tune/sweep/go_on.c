@@ -152,8 +152,7 @@ troupe_status trp_control_open_study(trp_control *control, const troupe_study_op
     const trp_study_past past = {.lines = (const char *)control->past.data,
                                  .size = control->past.size,
                                  .visit = note,
-                                 .user = control,
-                                 .waits = true};
+                                 .user = control};
     return trp_study_open(control->sweep->space, how, control->record,
                           control->past.size > 0 ? &past : NULL, &control->study);
 }
@@ -396,7 +395,7 @@ troupe_status trp_control_go_on(trp_control *control)
                            trp_tune_record_path(control->record), sweep->count - 1);
     for (int i = 0; i < sweep->count; i++)
         TROUPE_TRY(find(control, sweep->trials[i]));
-    TROUPE_TRY(trp_study_put_trials(control->study));
+    trp_study_opened(control->study);
     for (int i = 0; i < sweep->count; i++) {
         trp_trial *trial = sweep->trials[i];
         TROUPE_TRY(here ? settle_run(control, trial) : settle_job(control, trial));

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <runtime/base/memory.h>
 #include <troupe/schedule.h>
+#include <tune/study/study.h>
 
 #define ROWS(...) ((const troupe_param[]){__VA_ARGS__})
 #define X(low, high) TROUPE_UNIFORM(study_config, x, low, high)
@@ -603,6 +604,89 @@ static void test_an_allowed_point_to_try_first(void **state)
     troupe_space_free(&spaces[1]);
 }
 
+// An opening that is refused for something else has not enlarged the record.
+static void test_what_is_refused_enlarges_nothing(void **state)
+{
+    (void)state;
+    troupe_study *study;
+    troupe_space *first = small(), *second = large();
+    begin();
+    live(first, troupe_search_random(), 6);
+    char *before = support_read_file(path);
+    refused(open_in(second, troupe_search_random(), 3, &study), TROUPE_INVALID,
+            "3 trials are fewer than the 6");
+    char *after = support_read_file(path);
+    assert_string_equal(after, before);
+    ok(open_in(first, troupe_search_random(), 6, &study));
+    troupe_study_free(&study);
+    free(after);
+    free(before);
+    troupe_space_free(&first);
+    troupe_space_free(&second);
+}
+
+// Opens a sweep's study in that space; *record is its file.
+static troupe_status open_of_sweep(const troupe_space *in, int trials, trp_tune_record **record,
+                                   troupe_study **study)
+{
+    trp_buffer lines = {0};
+    const troupe_study_options how = {
+        .size = sizeof how, .trials = trials, .searcher = troupe_search_random()};
+    ok(trp_tune_record_open(path, TROUPE_OPEN_RESUME_OR_NEW, &lines, record));
+    const trp_study_past past = {.lines = (const char *)lines.data, .size = lines.size};
+    troupe_status status = trp_study_open(in, &how, *record, lines.size > 0 ? &past : NULL, study);
+    trp_buffer_free(&lines);
+    if (status != TROUPE_OK)
+        trp_tune_record_close(record);
+    return status;
+}
+
+static void close_of_sweep(trp_tune_record **record, troupe_study **study)
+{
+    troupe_study_free(study);
+    trp_tune_record_close(record);
+}
+
+// Before that it may find that it cannot.
+static void test_a_sweep_says_that_it_goes_on(void **state)
+{
+    (void)state;
+    trp_tune_record *record;
+    troupe_study *study;
+    trp_next next;
+    troupe_space *first = small(), *second = large();
+    begin();
+    ok(open_of_sweep(first, 4, &record, &study));
+    ok(trp_study_next(study, true, &next));
+    close_of_sweep(&record, &study);
+    char *before = support_read_file(path);
+    ok(open_of_sweep(second, 6, &record, &study));
+    trp_study_opened(study);
+    trp_study_opened(study);
+    close_of_sweep(&record, &study);
+    char *opened = support_read_file(path);
+    assert_non_null(strstr(opened, "{\"event\": \"space\""));
+    assert_non_null(strstr(opened, "}\n{\"event\": \"extend\", \"trials\": 6}\n"));
+    support_write_file(path, before, strlen(before));
+    ok(open_of_sweep(second, 6, &record, &study));
+    close_of_sweep(&record, &study);
+    char *after = support_read_file(path);
+    assert_string_equal(after, before);
+    free(after);
+    // What it does is behind that, also before it says so.
+    ok(open_of_sweep(second, 6, &record, &study));
+    ok(trp_study_end(study, 0, TROUPE_ENDING_FAILED, NULL, 0, "lost", NULL));
+    close_of_sweep(&record, &study);
+    after = support_read_file(path);
+    assert_memory_equal(after, opened, strlen(opened));
+    assert_non_null(strstr(after, "\"lost\""));
+    free(after);
+    free(opened);
+    free(before);
+    troupe_space_free(&first);
+    troupe_space_free(&second);
+}
+
 // ---- rows with one value
 
 // A study of three trials, with "opt" 1 and 2 among them.
@@ -700,6 +784,8 @@ int main(void)
         cmocka_unit_test(test_points_to_try_first),
         cmocka_unit_test(test_points_that_leave_something_out),
         cmocka_unit_test(test_an_allowed_point_to_try_first),
+        cmocka_unit_test(test_what_is_refused_enlarges_nothing),
+        cmocka_unit_test(test_a_sweep_says_that_it_goes_on),
         cmocka_unit_test(test_fixed_rows_that_count_elsewhere),
         cmocka_unit_test(test_a_fixed_row_that_others_hang_on),
     };
