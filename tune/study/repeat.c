@@ -186,7 +186,7 @@ static troupe_status repeat_extend(repeating *r)
 {
     troupe_study *study = r->study;
     int trials = r->line.trials;
-    if (trials < 0 || trials > (INT32_MAX - study->first_count) / study->combinations)
+    if (trials < 0 || trials > trp_study_most(study, space_of(r)))
         return bad("its number of trials is none");
     trp_study_take_total(study, trials);
     return TROUPE_OK;

@@ -415,15 +415,24 @@ troupe_status trp_study_take_warm(troupe_study *study, int number, const trp_stu
     return searcher->observe(searcher, &observation);
 }
 
-int trp_study_total_of(const troupe_study *study, int trials, int combinations)
+int trp_study_most(const troupe_study *study, const trp_extension *was)
 {
-    return trials * combinations + (trials > 0 && combinations > 1 ? study->first_count : 0);
+    uint64_t combinations = was != NULL ? was->combinations : (uint64_t)study->combinations;
+    return (int)((uint64_t)(INT32_MAX - study->first_count) / combinations);
+}
+
+int trp_study_total_of(const troupe_study *study, int trials, uint64_t combinations)
+{
+    uint64_t besides = trials > 0 && combinations > 1 ? (uint64_t)study->first_count : 0;
+    // Above it, while an earlier space's number of trials is taken in.
+    bool most = trials > 0 && combinations > (INT32_MAX - besides) / (uint64_t)trials;
+    return most ? INT32_MAX : (int)((uint64_t)trials * combinations + besides);
 }
 
 void trp_study_take_total(troupe_study *study, int trials)
 {
     study->trials = trials;
-    study->total = trp_study_total_of(study, trials, study->combinations);
+    study->total = trp_study_total_of(study, trials, (uint64_t)study->combinations);
 }
 
 // ---- steps from the caller
@@ -647,7 +656,7 @@ troupe_status trp_study_settle(troupe_study *study, int number)
 troupe_status trp_study_extend(troupe_study *study, int trials)
 {
     TROUPE_TRY(trp_study_is_whole(study));
-    int most = (INT32_MAX - study->first_count) / study->combinations;
+    int most = trp_study_most(study, NULL);
     if (trials < 0 || trials > most)
         return troupe_fail(TROUPE_INVALID, "%d trials: expected 0, for no limit, to %d", trials,
                            most);

@@ -230,7 +230,7 @@ static troupe_status begin_objects(troupe_study *study)
     study->problem.trials = study->total; // As at first: what was decided hangs on it.
     if (study->earlier_count > 0 && !study->searcher->covers_grids)
         study->problem.trials =
-            trp_study_total_of(study, study->trials, (int)study->earlier[0].combinations);
+            trp_study_total_of(study, study->trials, study->earlier[0].combinations);
     if (searcher->begin != NULL)
         TROUPE_TRY(searcher->begin(searcher, &study->problem));
     return scheduler->begin != NULL ? scheduler->begin(scheduler, &study->problem) : TROUPE_OK;
@@ -401,7 +401,7 @@ static troupe_status check_same(troupe_study *study, const trp_study_past *past,
         TROUPE_TRY(trp_line_read_int(value, "warm", warm));
     if (!trp_json_member(line, "trials", &value) ||
         trp_line_read_int(value, "trials", &trials) != TROUPE_OK || trials < 0 ||
-        trials > (INT32_MAX - study->first_count) / study->combinations)
+        trials > trp_study_most(study, study->earlier_count > 0 ? &study->earlier[0] : NULL))
         return troupe_fail(TROUPE_CORRUPT, "the first line of the study in %s has no trials",
                            trp_study_name(study));
     trp_study_take_total(study, trials);
@@ -431,6 +431,21 @@ static troupe_status visit_other(const trp_study_past *past, size_t at, size_t n
 {
     return past->visit == NULL ? TROUPE_OK
                                : past->visit(past->user, past->lines + at, next - at - 1, -1);
+}
+
+// As many trials as are wanted now. A sweep that asks for as many as at first has those that were
+// added to it meanwhile; a grid may have become too large for these.
+static troupe_status take_wanted(troupe_study *study, int wanted, int first)
+{
+    if (study->own || wanted != first)
+        return trp_study_extend(study, wanted);
+    if (study->trials <= trp_study_most(study, NULL))
+        return TROUPE_OK;
+    return troupe_fail(TROUPE_EXISTS,
+                       "%s has %d trials for each combination of grids, of which there are %d now: "
+                       "expected at most %d",
+                       trp_study_name(study), study->trials, study->combinations,
+                       trp_study_most(study, NULL));
 }
 
 // Goes on from the lines, if they have a study. *found: they have.
@@ -471,8 +486,7 @@ static troupe_status go_on(troupe_study *study, const trp_study_past *past, bool
     TROUPE_TRY(trp_study_repeat(study, past, behind, line_number));
     study->opens = true;
     TROUPE_TRY(trp_study_settle_space(study));
-    // A sweep that asks for as many as at first has those that were added to it meanwhile.
-    return !study->own && wanted == first ? TROUPE_OK : trp_study_extend(study, wanted);
+    return take_wanted(study, wanted, first);
 }
 
 // ---- opening and closing

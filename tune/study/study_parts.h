@@ -150,7 +150,9 @@ troupe_status trp_study_find_spaces(troupe_study *study, const trp_study_past *p
 troupe_status trp_study_settle_space(troupe_study *study);
 void trp_study_free_spaces(troupe_study *study);
 // The number of trials with all combinations of a grid.
-int trp_study_total_of(const troupe_study *study, int trials, int combinations);
+int trp_study_total_of(const troupe_study *study, int trials, uint64_t combinations);
+// How many trials it may have for each combination in an earlier space; NULL: in its own.
+int trp_study_most(const troupe_study *study, const trp_extension *was);
 // "PATH" of its record, or "the study".
 const char *trp_study_name(const troupe_study *study);
 

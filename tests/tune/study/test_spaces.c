@@ -768,6 +768,57 @@ static void test_a_fixed_row_that_others_hang_on(void **state)
     troupe_space_free(&second);
 }
 
+// ---- grids that become larger than the numbers of trials allow
+
+static void write_grid(char *text, size_t room, int first, int second)
+{
+    size_t at = 0;
+    for (int row = 0; row < 2; row++) {
+        at += (size_t)snprintf(text + at, room - at,
+                               row == 0 ? "{\"a\": {\"grid\": [" : "]}, \"b\": {\"grid\": [");
+        for (int i = 0; i < (row == 0 ? first : second); i++)
+            at += (size_t)snprintf(text + at, room - at, "%s%d", i > 0 ? ", " : "", i);
+    }
+    snprintf(text + at, room - at, "]}}");
+}
+
+// 40,000 trials of each of 4 combinations are as many as 10,000 of 65,536 are too many of.
+static void test_more_combinations_than_trials(void **state)
+{
+    (void)state;
+    static char text[8192];
+    troupe_study *study;
+    write_grid(text, sizeof text, 2, 2);
+    troupe_space *first = parsed(text);
+    write_grid(text, sizeof text, 256, 256);
+    troupe_space *second = parsed(text);
+    refused(open_in(second, NULL, 40000, &study), TROUPE_INVALID,
+            "40000 trials for each of the 65536 combinations");
+    // What was added to a sweep is more than what it begins with.
+    trp_tune_record *record;
+    begin();
+    ok(open_of_sweep(first, 1, &record, &study));
+    ok(trp_study_extend_by(study, 49999));
+    close_of_sweep(&record, &study);
+    refused(open_of_sweep(second, 1, &record, &study), TROUPE_EXISTS,
+            "has 50000 trials for each combination of grids, of which there are 65536 now: "
+            "expected at most 32767");
+    begin();
+    ok(open_in(first, NULL, 40000, &study));
+    run(study, 5);
+    troupe_study_free(&study);
+    ok(open_in(first, NULL, 50000, &study));
+    troupe_study_free(&study);
+    for (int life = 0; life < 3; life++) {
+        ok(open_in(second, NULL, 2, &study));
+        run(study, 10 + life);
+        assert_int_equal(troupe_study_count(study), 10 + life);
+        troupe_study_free(&study);
+    }
+    troupe_space_free(&first);
+    troupe_space_free(&second);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -788,6 +839,7 @@ int main(void)
         cmocka_unit_test(test_a_sweep_says_that_it_goes_on),
         cmocka_unit_test(test_fixed_rows_that_count_elsewhere),
         cmocka_unit_test(test_a_fixed_row_that_others_hang_on),
+        cmocka_unit_test(test_more_combinations_than_trials),
     };
     return cmocka_run_group_tests(tests, open_study_tests, close_study_tests);
 }
