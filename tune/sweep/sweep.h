@@ -91,9 +91,10 @@ struct troupe_sweep {
     trp_objective objectives[TRP_OBJECTIVES_MAX];
     size_t objective_count;
     char scheduler[96];
-    unsigned digits; // In the names of trials.
+    unsigned digits;    // In the names of trials.
+    bool of_json;       // The space is from JSON: a trial's config is a trp_text_config.
+    bool columns_given; // By the caller; else they are the metrics that reports bring.
     troupe_space *space;
-    bool of_json; // The space is from JSON: a trial's config is a trp_text_config.
     // Members of the first line of the record, with commas before them; NULL: none.
     const char *noted;
     trp_arena arena;    // Names and configs of trials.
@@ -106,17 +107,16 @@ struct troupe_sweep {
     // Of one that runs. `lock` is held by the controller while it works: who reads is let in where
     // it waits.
     trp_fair_lock lock;
+    pthread_t thread;
     pthread_mutex_t end_lock; // Of the two that follow.
     pthread_cond_t ended;
-    bool is_told; // That it is over.
-    pthread_t thread;
-    bool started;                     // There is that thread, to be joined.
+    bool is_told;                     // That it is over.
+    bool started;                     // There is the thread, to be joined.
     bool over;                        // It has ended,
     troupe_error failure;             // and how, where not all was well with the sweep itself.
     trp_control *control;             // NULL: it is over.
     char (*columns)[TRP_METRIC_NAME]; // Of metrics: TRP_COLUMNS_MAX of them, in the order shown.
     size_t column_count;
-    bool columns_given; // By the caller; else they are the metrics that reports bring.
     char *folder;
     double cpus;
     double started_s, elapsed_s;
