@@ -94,8 +94,10 @@ void trp_journal_submitted(trp_tune_record *record, const troupe_sweep *sweep,
 {
     trp_buffer line = {0};
     begin(&line, "submitted", trial);
-    if (trial->run > 0)
-        trp_buffer_printf(&line, ", \"run\": %d", trial->run);
+    if (trial->run > 0) { // What was drawn is a clone's own, unlike what the study's line has.
+        trp_buffer_printf(&line, ", \"run\": %d, \"params\": ", trial->run);
+        trp_space_write_point(sweep->space, trial->x, &line);
+    }
     put_time(&line, sweep);
     trp_buffer_printf(&line, ", \"config\": ");
     trp_journal_config(&line, sweep, trial->view.config);

@@ -2,7 +2,8 @@
 // study (tune/study/study.h).
 //
 //     sweep       the first one: what it is, and its id
-//     submitted   a run of a trial was: with its config
+//     submitted   a run of a trial was: with its config; one behind the first with what was
+//                 drawn for it, too
 //     run         another run of a trial follows, with what it begins
 //     checkpoint  one is there
 //     reported    a report that the study is not asked about: the trial has been told to stop

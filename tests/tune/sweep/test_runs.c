@@ -10,6 +10,7 @@
 #include <support.h>
 #include <sys/stat.h>
 #include <troupe/tune.h>
+#include <tune/why/trials.h>
 #include <unistd.h>
 
 enum { EPOCHS = 8 };
@@ -121,6 +122,26 @@ static void test_trials_that_are_promoted_go_on(void **unused)
     troupe_sweep_free(&sweep);
 }
 
+// Who reads the record finds a clone's options with its config, not those that it began with.
+static void expect_params_of_configs(const char *name)
+{
+    char path[600];
+    trp_trials seen;
+    snprintf(path, sizeof path, "%s/%s", storage, name);
+    troupe_must(trp_trials_read(path, &seen));
+    for (size_t i = 0; i < seen.count; i++) {
+        trp_json drawn, runs, cpus;
+        assert_true(trp_json_member(seen.trials[i]->params, "rate", &drawn));
+        assert_true(trp_json_member(seen.trials[i]->config, "rate", &runs));
+        assert_true(trp_json_member(seen.trials[i]->params, "cpus_per_rank", &cpus));
+        if (drawn.size != runs.size || memcmp(drawn.at, runs.at, runs.size) != 0)
+            fail_msg("trial %zu: %.*s of %.*s", i, (int)seen.trials[i]->params.size,
+                     seen.trials[i]->params.at, (int)seen.trials[i]->config.size,
+                     seen.trials[i]->config.at);
+    }
+    trp_trials_free(&seen);
+}
+
 static void test_a_population_clones_its_best(void **unused)
 {
     (void)unused;
@@ -129,6 +150,7 @@ static void test_a_population_clones_its_best(void **unused)
     char meeting[600];
     snprintf(meeting, sizeof meeting, "%s/meeting", storage);
     const troupe_param rows[] = {TROUPE_UNIFORM(settings, rate, 0, 1),
+                                 TROUPE_CHOICE(troupe_train_options, cpus_per_rank, 0.125, 0.25),
                                  TROUPE_FIXED_TEXT(settings, meeting, meeting)};
     troupe_must(troupe_tune(
         train, rows, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 4,
@@ -156,6 +178,7 @@ static void test_a_population_clones_its_best(void **unused)
     assert_in_range(runs, 1, clones);
     assert_true(cloned > 0);
     free(text);
+    expect_params_of_configs("population");
     troupe_sweep_free(&sweep);
 }
 
