@@ -11,8 +11,9 @@ tensor="tensor-57d7961"
 train="train-97c2f28"
 transformer="transformer-97c2f28"
 server="server-cbb5d8e"
-jobs="server-380ba8da"
-repository="server-9843b718"
+jobs="server-fe6c4709"
+repository="server-fe6c4709"
+tune="tune-fe6c4709"
 
 # What is said of each row: file, name, words. A line that begins with "#" is a heading.
 page_rows() {
@@ -144,6 +145,24 @@ $jobs server.first_report.cold.memory From a submission to the first report, a p
 $jobs server.first_report.warm.memory The same by a warm runner
 $jobs server.jobs.cold.memory Jobs that do nothing, a process each
 $jobs server.jobs.warm.memory The same by warm runners
+# Searching: a suggestion and its answer, with 1,000 trials before it (5 dimensions)
+$tune tune.suggest.random.5.1000 At random
+$tune tune.suggest.sobol.5.1000 Sobol's sequence
+$tune tune.suggest.tpe.5.1000 TPE
+$tune tune.suggest.cmaes.5.1000 CMA-ES
+$tune tune.suggest.gp.5.1000 A Gaussian process
+$tune tune.suggest.nsga2.5.1000 NSGA-II, two objectives
+$tune tune.suggest.tpe.5.10000 TPE, with 10,000 trials before it
+$tune tune.suggest.tpe.20.1000 TPE, 20 dimensions
+# Studies and sweeps
+$tune tune.record A trial told, and its line on a disk
+$tune tune.record.memory The same, its file in memory
+$tune tune.reopen.80000 A study of 80,000 trials, opened again
+$tune tune.results.files Reports that a sweep takes in, its files on a disk
+$tune tune.results The same with its files in memory
+$tune tune.trials Trials that report once, a process each, files on a disk
+$tune tune.trials.10000 The same, 10,000 of them
+$tune tune.trials.memory Trials that report once, files in memory
 # The repository of models (ours syncs and verifies checksums, the peer does neither)
 $repository repository.push.1000000 A push of 1 MB
 $repository repository.push.10000000 A push of 10 MB
