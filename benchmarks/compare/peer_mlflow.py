@@ -67,6 +67,7 @@ def measure(client, experiment, size):
 def main():
     os.makedirs(FOLDER, exist_ok=True)
     where = f"sqlite:///{FOLDER}/books.db" if KIND == "sqlite" else f"file://{FOLDER}/books"
+    mlflow.set_tracking_uri(where)  # Of downloads; else it makes books in the working folder.
     client = MlflowClient(tracking_uri=where, registry_uri=where)
     name = str(time.monotonic_ns())
     experiment = client.create_experiment(name, artifact_location=f"file://{FOLDER}/artifacts")
