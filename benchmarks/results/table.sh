@@ -19,7 +19,8 @@ function short(text,    value) {
     return sprintf("%.3g", value)
 }
 function spread(value, low, high) {
-    return value == "" ? "missing" : short(value) " (" short(low) "–" short(high) ")"
+    if (value == "" || low == "") return short(value)
+    return short(value) " (" short(low) "–" short(high) ")"
 }
 field("machine") != "" && !titled {
     titled = 1
@@ -39,6 +40,8 @@ field("unit") != "" && field("name") != "machine" {
         peer = field("peer") ": " spread(field("peer_value"), field("peer_min"), field("peer_max"))
         ratio = field("ratio") == "" ? "" : "**" short(field("ratio")) "**"
     }
+    if (field("p_worse") != "") ratio = field("note") # What a test says of two samples.
+    if (field("unit") == "share") peer = field("note")
     if (field("other") != "") {
         other = field("other") ": " short(field("other_value"))
         other_ratio = field("other_ratio") == "" ? "" : short(field("other_ratio"))
