@@ -118,7 +118,8 @@ static troupe_status look(link *it)
     if (!trp_member_is_whole(member))
         return trp_member_lost(member, it->name);
     for (int rank = 0; rank < member->world; rank++)
-        if (!has_made_step(it, rank) && trp_control_left(member->control, rank, &status, &text))
+        // In this order: one that has left has made all its calls before.
+        if (trp_control_left(member->control, rank, &status, &text) && !has_made_step(it, rank))
             return trp_member_absent(member, rank, it->name);
     return trp_clock_ms() < it->until_ms ? TROUPE_OK : late(it);
 }
