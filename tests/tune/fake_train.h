@@ -3,7 +3,8 @@
 //
 // A job makes one report after the other, one job after the other gets its turn. With `lockstep`, a
 // job's next report waits until the controller has dealt with the last one, so that what a
-// scheduler decides does not depend on timing.
+// scheduler decides does not depend on timing. With `gates`, it asks its gate at each report
+// instead, and does what that answers.
 #ifndef FAKE_TRAIN_H
 #define FAKE_TRAIN_H
 
@@ -37,15 +38,23 @@ struct troupe_job {
     troupe_job_state state;
     bool stop, pause, calling, waited;
     int trial, number, answered, restarted, overran;
+    int made; // The last report that the run had made before it was opened again.
+    troupe_gate gate;
+    pthread_t decider; // Asks the gate,
+    bool asking;       // and has no answer yet,
+    bool unheard;      // for which nobody waits any more.
+    troupe_gate_answer answer;
+    int ranks;
     char path[512];
     struct troupe_result result;
 };
 
-enum { FAKE_JOBS_MAX = 64, FAKE_LEFT_MAX = 8 };
+enum { FAKE_JOBS_MAX = 64, FAKE_LEFT_MAX = 8, FAKE_GATE_S = 5 };
 
 // What a run has left in its folder.
 typedef struct fake_left {
     bool there, ended, stopped;
+    bool saving; // The last report's checkpoint was not whole.
     int reports;
     fake_settings config;
 } fake_left;
@@ -55,6 +64,7 @@ static struct fake_train {
     pthread_cond_t changed;
     pthread_t server;
     bool quit, lockstep;
+    bool gates;  // Runs that are opened again go on from their newest checkpoint, then.
     int slots;   // Jobs that run at once.
     double cpus; // As the port says.
     double (*curve)(const fake_settings *config, int report);
@@ -70,6 +80,7 @@ static struct fake_train {
     fake_left runs[FAKE_LEFT_MAX][FAKE_LEFT_MAX]; // By trial and run: such a run goes on there.
     int known[FAKE_LEFT_MAX]; // Reports of a trial's last run that nobody answers once more.
     // What was seen.
+    int unanswered; // Questions to gates.
     struct troupe_job *jobs[FAKE_JOBS_MAX];
     int submitted, running, open, running_max, open_max, results, left;
     struct {
@@ -121,10 +132,72 @@ static void fake_finish(struct troupe_job *job, troupe_status status, const char
     fake_set_state(job, TROUPE_JOB_DONE);
 }
 
+// ---- gates
+
+static int fake_place(const troupe_job *job)
+{
+    int place = 0;
+    while (fake.jobs[place] != job)
+        place++;
+    return place;
+}
+
+static void *fake_decide(void *user)
+{
+    struct troupe_job *job = user;
+    const troupe_report_event event = {.number = job->number};
+    int ranks = 1;
+    troupe_gate_answer answer = job->gate.decide(job->gate.user, job, &event, &ranks);
+    pthread_mutex_lock(&fake.lock);
+    job->answer = answer;
+    job->ranks = ranks;
+    job->asking = false;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+    return NULL;
+}
+
+static void fake_take_answer(struct troupe_job *job)
+{
+    if (job->answer == TROUPE_GATE_STOP)
+        job->stop = true;
+    else if (job->answer == TROUPE_GATE_PAUSE)
+        job->pause = true;
+    else if (job->answer == TROUPE_GATE_RESIZE)
+        fake.seen[fake_place(job)].resized = job->ranks;
+}
+
+// A gate that still decides on an earlier report is not asked.
+static void fake_ask(struct troupe_job *job)
+{
+    struct timespec until;
+    if (job->gate.decide == NULL || job->unheard)
+        return;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += FAKE_GATE_S;
+    job->asking = true;
+    assert_int_equal(pthread_create(&job->decider, NULL, fake_decide, job), 0);
+    while (job->asking && !job->unheard)
+        job->unheard = pthread_cond_timedwait(&fake.changed, &fake.lock, &until) == ETIMEDOUT;
+    fake.unanswered += job->unheard;
+    if (job->unheard)
+        return;
+    pthread_mutex_unlock(&fake.lock);
+    pthread_join(job->decider, NULL);
+    pthread_mutex_lock(&fake.lock);
+    fake_take_answer(job);
+}
+
+// ---- reports
+
 static void fake_report(struct troupe_job *job)
 {
     bool stopping = job->stop || job->pause;
     job->number++;
+    if (job->number <= job->made) { // Nobody is told once more.
+        fake_ask(job);
+        return;
+    }
     troupe_follower follower = job->follower;
     fake_begin_call(job);
     troupe_metric metrics[] = {{"epoch", job->number},
@@ -140,6 +213,7 @@ static void fake_report(struct troupe_job *job)
     memset(metrics, 0xee, sizeof metrics); // Borrowed during the call only.
     memset(checkpoint, 0xee, sizeof checkpoint);
     fake_end_call(job);
+    fake_ask(job);
     // A job that was asked to stop before is not decided on any more.
     while (fake.lockstep && !stopping && job->answered < job->number && !fake.quit)
         pthread_cond_wait(&fake.changed, &fake.lock);
@@ -233,6 +307,12 @@ static fake_left *fake_left_at(const char *run)
     return &fake.runs[trial][number];
 }
 
+// The report of the newest checkpoint of such a run.
+static int fake_saved(const fake_left *left)
+{
+    return (left->saving ? left->reports - 1 : left->reports) / 2 * 2;
+}
+
 static troupe_status fake_submit(const troupe_trainer *trainer, const void *config,
                                  const troupe_follower *follower, troupe_job **job,
                                  const troupe_train_options *how)
@@ -249,6 +329,8 @@ static troupe_status fake_submit(const troupe_trainer *trainer, const void *conf
     struct troupe_job *made = calloc(1, sizeof *made);
     made->config = *(const fake_settings *)config;
     made->follower = *follower;
+    if (how->gate != NULL)
+        made->gate = *how->gate;
     snprintf(made->path, sizeof made->path, "%s/%s", how->storage, how->name);
     made->trial = (int)strtol(how->name + strlen("fit_3d3d1_"), NULL, 10);
     fake.seen[number].config = made->config;
@@ -261,7 +343,8 @@ static troupe_status fake_submit(const troupe_trainer *trainer, const void *conf
     fake_left *left = goes_on ? fake_left_at(made->path) : NULL;
     assert_true(mkdir(made->path, 0777) == 0 || how->key != NULL || goes_on);
     if (left != NULL && made->trial < FAKE_LEFT_MAX) {
-        made->number = left->there ? left->reports : 0;
+        made->made = left->there ? left->reports : 0;
+        made->number = fake.gates && left->there ? fake_saved(left) : made->made;
         made->answered = fake.known[made->trial];
     }
     fake.jobs[fake.submitted++] = made;
@@ -296,14 +379,6 @@ static void fake_stop(troupe_job *job)
     job->answered = job->number;
     pthread_cond_broadcast(&fake.changed);
     pthread_mutex_unlock(&fake.lock);
-}
-
-static int fake_place(const troupe_job *job)
-{
-    int place = 0;
-    while (fake.jobs[place] != job)
-        place++;
-    return place;
 }
 
 static void fake_pause(troupe_job *job)
@@ -389,6 +464,8 @@ static void fake_close(troupe_job **job)
     }
     fake.open--;
     pthread_mutex_unlock(&fake.lock);
+    if ((*job)->unheard)
+        pthread_join((*job)->decider, NULL);
     free(*job);
     *job = NULL;
 }
@@ -433,6 +510,7 @@ static void fake_tell_left(const char *run, const fake_left *of, const troupe_fo
 {
     for (int number = 1; follower != NULL && number <= of->reports; number++) {
         char checkpoint[640];
+        bool saved = number % 2 == 0 && !(of->saving && number == of->reports);
         troupe_metric metrics[] = {{"epoch", number},
                                    {fake.metric, fake.curve(&of->config, number)}};
         snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint_%06d", run, number);
@@ -440,7 +518,7 @@ static void fake_tell_left(const char *run, const fake_left *of, const troupe_fo
                                            .metrics = metrics,
                                            .count = 2,
                                            .elapsed_s = number * 0.5,
-                                           .checkpoint = number % 2 == 0 ? checkpoint : NULL};
+                                           .checkpoint = saved ? checkpoint : NULL};
         follower->report(follower->user, NULL, &event);
     }
 }
@@ -458,7 +536,8 @@ static troupe_status fake_look(const char *run, const troupe_follower *follower,
     *left = (trp_left){.is_there = true,
                        .ended = of->ended,
                        .reports = of->reports,
-                       .saved = of->reports / 2 * 2,
+                       .saving = of->saving,
+                       .saved = fake_saved(of),
                        .config = {text, config.size},
                        .arena = left->arena};
     trp_buffer_free(&config);
@@ -472,29 +551,18 @@ static troupe_status fake_look(const char *run, const troupe_follower *follower,
     return TROUPE_OK;
 }
 
-static const trp_sweep_port fake_port = {
-    .cpus = fake_cpus,
-    .submit = fake_submit,
-    .server = fake_server,
-    .look = fake_look,
-    .find = fake_find,
-    .stop = fake_stop,
-    .pause = fake_pause,
-    .go_on = fake_go_on,
-    .resize = fake_resize,
-    .kill = fake_kill,
-    .wait = fake_wait,
-    .status = fake_status,
-    .pid = fake_pid,
-    .path = fake_path,
-    .close = fake_close,
-    .leave = fake_leave,
-    .result_status = fake_result_status,
-    .result_error = fake_result_error,
-    .result_stopped = fake_result_stopped,
-    .result_elapsed_s = fake_result_elapsed_s,
-    .result_free = fake_result_free,
-};
+// All but whether there are gates.
+#define FAKE_PORT                                                                                  \
+    .cpus = fake_cpus, .submit = fake_submit, .server = fake_server, .look = fake_look,            \
+    .find = fake_find, .stop = fake_stop, .pause = fake_pause, .go_on = fake_go_on,                \
+    .resize = fake_resize, .kill = fake_kill, .wait = fake_wait, .status = fake_status,            \
+    .pid = fake_pid, .path = fake_path, .close = fake_close, .leave = fake_leave,                  \
+    .result_status = fake_result_status, .result_error = fake_result_error,                        \
+    .result_stopped = fake_result_stopped, .result_elapsed_s = fake_result_elapsed_s,              \
+    .result_free = fake_result_free
+
+static const trp_sweep_port fake_port = {FAKE_PORT};
+static const trp_sweep_port fake_gated_port = {FAKE_PORT, .has_gates = true};
 
 static void fake_open(double cpus)
 {
@@ -642,7 +710,8 @@ static inline troupe_status run_fit(troupe_sweep **sweep, troupe_tune_options ho
         train = *how.train;
     train.storage = train.storage == NULL ? storage : train.storage;
     how.train = &train;
-    return trp_sweep_run(&fake_port, &fit, space, ROWS, sweep, &how);
+    return trp_sweep_run(fake.gates ? &fake_gated_port : &fake_port, &fit, space, ROWS, sweep,
+                         &how);
 }
 #define SWEEP(sweep, ...) run_fit((sweep), (troupe_tune_options){__VA_ARGS__})
 

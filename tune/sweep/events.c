@@ -181,6 +181,13 @@ void trp_events_deal(trp_events *events, trp_dealt *dealt, int report, troupe_ac
     pthread_mutex_unlock(&events->lock);
 }
 
+void trp_events_end_from(trp_events *events, trp_dealt *dealt, int report)
+{
+    pthread_mutex_lock(&events->lock);
+    dealt->ends_from = report;
+    pthread_mutex_unlock(&events->lock);
+}
+
 void trp_events_let_go(trp_events *events, trp_dealt *dealt)
 {
     pthread_mutex_lock(&events->lock);
@@ -195,8 +202,9 @@ troupe_act trp_events_await_dealt(trp_events *events, const trp_dealt *dealt, in
     pthread_mutex_lock(&events->lock);
     while (dealt->report < report && !dealt->over)
         pthread_cond_wait(&events->dealt, &events->lock);
-    bool ends = dealt->act == TROUPE_ACT_STOP || dealt->act == TROUPE_ACT_END ||
-                dealt->act == TROUPE_ACT_CLONE;
+    bool ends = report >= dealt->ends_from &&
+                (dealt->act == TROUPE_ACT_STOP || dealt->act == TROUPE_ACT_END ||
+                 dealt->act == TROUPE_ACT_CLONE);
     troupe_act act = ends ? dealt->act : dealt->asked == report ? dealt->asks : TROUPE_ACT_GO_ON;
     *ranks = act == TROUPE_ACT_RESIZE ? dealt->ranks : *ranks;
     pthread_mutex_unlock(&events->lock);

@@ -23,6 +23,7 @@ typedef struct trp_event {
 typedef struct trp_dealt {
     int report;      // The last one that it has dealt with,
     troupe_act act;  // and what was decided there.
+    int ends_from;   // That the run is to end holds from that report on; 0: for all.
     int asked;       // The last one at which the run was to be paused or resized: 0: none,
     troupe_act asks; // which of them,
     int ranks;       // and how many it goes on with, where that is to resize it.
@@ -60,10 +61,13 @@ trp_event *trp_events_next(trp_events *events);
 // The controller has dealt with that report, and with all before it. What is said of one before
 // the last is said again, and nothing new.
 void trp_events_deal(trp_events *events, trp_dealt *dealt, int report, troupe_act act, int ranks);
+// Of a run that makes reports before that one once more: that it is to end holds from there on.
+void trp_events_end_from(trp_events *events, trp_dealt *dealt, int report);
 // Nobody waits for it any more.
 void trp_events_let_go(trp_events *events, trp_dealt *dealt);
 // Waits until that report has been dealt with, and says what was decided: that the run is to end
-// holds for all reports, and a pause or other ranks for their own, also where that is asked late.
+// holds for all reports (unless trp_events_end_from has said from which on), and a pause or other
+// ranks for their own, also where that is asked late.
 troupe_act trp_events_await_dealt(trp_events *events, const trp_dealt *dealt, int report,
                                   int *ranks);
 

@@ -308,12 +308,24 @@ static troupe_status refuse(trp_control *control, trp_trial *trial, troupe_statu
     return trp_control_put_end(control, trial);
 }
 
-// What was decided holds for a run that is opened again, and its gate is told so.
+// What was decided holds for a run that is opened again, and its gate is told so: at the report
+// where that was, if it is made again. What it has reported on its way to a pause, nobody hears of
+// once more, and the gate is asked all the same.
 static void deal_again(trp_control *control, trp_trial *trial)
 {
-    troupe_act act = trp_trial_is_stopping(trial) ? TROUPE_ACT_STOP : trial->decision;
-    trp_events_deal(&control->events, &trial->slot->dealt, trial->taken - trial->base, act,
-                    trial->ranks);
+    int report = 0;
+    troupe_verdict verdict = {.size = sizeof verdict};
+    bool stops = trp_trial_is_stopping(trial);
+    troupe_act act = stops ? TROUPE_ACT_STOP : trial->decision;
+    trp_events *events = &control->events;
+    trp_dealt *dealt = &trial->slot->dealt;
+    trp_study_decided(control->study, trial->number, &report, &verdict);
+    if (stops && !trial->acts_first && !trial->broken && !trial->halted)
+        trp_events_end_from(events, dealt, report - trial->base);
+    trp_events_deal(events, dealt, trial->taken - trial->base, act, trial->ranks);
+    act = stops ? TROUPE_ACT_STOP : TROUPE_ACT_GO_ON;
+    for (const trp_pent *at = trial->pent; at != NULL; at = at->next)
+        trp_events_deal(events, dealt, at->event->report.number, act, trial->ranks);
 }
 
 troupe_status trp_control_submit(trp_control *control, trp_trial *trial)

@@ -176,6 +176,24 @@ static void test_a_pause_is_told_late_and_for_its_report_alone(void **state)
     trp_events_close(&events);
 }
 
+// A run that was opened again comes to its end where that was decided, and not before.
+static void test_an_end_may_hold_from_a_report_on(void **state)
+{
+    (void)state;
+    trp_events events;
+    trp_dealt dealt = {0};
+    int ranks;
+    trp_events_open(&events);
+    trp_events_end_from(&events, &dealt, 4);
+    trp_events_deal(&events, &dealt, 4, TROUPE_ACT_STOP, 1);
+    assert_int_equal(told(&events, &dealt, 1, &ranks), TROUPE_ACT_GO_ON);
+    assert_int_equal(told(&events, &dealt, 3, &ranks), TROUPE_ACT_GO_ON);
+    assert_int_equal(told(&events, &dealt, 4, &ranks), TROUPE_ACT_STOP);
+    trp_events_deal(&events, &dealt, 5, TROUPE_ACT_STOP, 1);
+    assert_int_equal(told(&events, &dealt, 5, &ranks), TROUPE_ACT_STOP);
+    trp_events_close(&events);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_waiting_ends_at_the_deadline),
         cmocka_unit_test(test_a_lost_event_is_told),
         cmocka_unit_test(test_a_pause_is_told_late_and_for_its_report_alone),
+        cmocka_unit_test(test_an_end_may_hold_from_a_report_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

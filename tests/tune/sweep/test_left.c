@@ -12,6 +12,7 @@ enum { TRIALS = 3, RUNS = 2, EVERY = 9 };
 typedef enum leaving {
     AS_SAID,  // The runs have reported what the record says,
     ONE_MORE, // one report more, where it was made,
+    UNSAVED,  // whose checkpoint was not whole, where it has one,
     ENDED,    // and have told their ends where these come next.
     NOTHING,  // They are gone.
     LEAVINGS,
@@ -144,8 +145,10 @@ static void leave_runs(leaving how, const char *text, size_t size)
                                 .stopped = whole[trial][run].stopped,
                                 .config = whole[trial][run].config};
             if (last && of->submitted && how != AS_SAID &&
-                left->reports < whole[trial][run].reports)
+                left->reports < whole[trial][run].reports) {
                 left->reports++;
+                left->saving = how == UNSAVED && left->reports % 2 == 0;
+            }
             bool ends =
                 *next != '\0' && trial_of(next) == trial && (is(next, "end") || is(next, "run"));
             left->ended = left->ended || (last && of->submitted && how == ENDED && ends &&
@@ -155,14 +158,21 @@ static void leave_runs(leaving how, const char *text, size_t size)
     }
 }
 
-static void learn(const kind *of, char **text)
+// With gates, the order follows from what they answer.
+static void open_train(bool gates)
+{
+    fake_open(1);
+    fake.gates = gates;
+    fake.lockstep = !gates;
+    fake.overrun = 1;
+}
+
+static void learn(const kind *of, bool gates, char **text)
 {
     troupe_sweep *sweep;
     char *folder = support_directory_make();
     place places[TRIALS];
-    fake_open(1);
-    fake.lockstep = true;
-    fake.overrun = 1;
+    open_train(gates);
     ok(run_sweep(of, folder, TROUPE_OPEN_NEW, &sweep));
     *text = record_of(folder, of->name);
     memset(whole, 0, sizeof whole);
@@ -189,22 +199,23 @@ static void learn(const kind *of, char **text)
 }
 
 // Goes on with the record's beginning.
-static void go_on(const kind *of, leaving how, const char *text, size_t size)
+static void go_on(const kind *of, bool gates, leaving how, const char *text, size_t size)
 {
     troupe_sweep *sweep;
     char *folder = support_directory_make(), *own = support_path(folder, of->name);
-    char *path = support_path(own, "trials.jsonl"), where[64];
+    char *path = support_path(own, "trials.jsonl"), where[96];
     assert_int_equal(mkdir(own, 0700), 0);
     support_write_file(path, text, size);
-    fake_open(1);
-    fake.lockstep = true;
-    fake.overrun = 1;
+    open_train(gates);
     leave_runs(how, text, size);
     ok(run_sweep(of, folder, TROUPE_OPEN_RESUME, &sweep));
-    snprintf(where, sizeof where, "%s, left %d, %zu bytes", of->name, (int)how, size);
+    snprintf(where, sizeof where, "%s, left %d, %s, %zu bytes", of->name, (int)how,
+             gates ? "gated" : "in lockstep", size);
     char *now = record_of(folder, of->name);
     assert_int_equal(strncmp(now, text, size), 0); // Lines are added alone.
     decisions_assert_same(text, now, how != NOTHING, where);
+    if (fake.unanswered > 0)
+        fail_msg("%s: a gate was asked in vain", where);
     for (size_t i = 0; i < troupe_sweep_count(sweep); i++)
         assert_string_equal(troupe_sweep_trial(sweep, i)->error, "");
     free(now);
@@ -215,19 +226,31 @@ static void go_on(const kind *of, leaving how, const char *text, size_t size)
     support_directory_remove(folder);
 }
 
+static void kill_behind_any_line(const kind *of, bool gates)
+{
+    char *text;
+    learn(of, gates, &text);
+    const char *second = strchr(strchr(text, '\n') + 1, '\n') + 1;
+    for (const char *at = second; at != NULL; at = *at != '\0' ? strchr(at, '\n') + 1 : NULL)
+        for (int how = 0; how < LEAVINGS; how++)
+            go_on(of, gates, (leaving)how, text, (size_t)(at - text));
+    free(text);
+}
+
 // G13.
 static void test_killed_behind_any_line_a_sweep_decides_the_same(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        char *text;
-        learn(&kinds[k], &text);
-        const char *second = strchr(strchr(text, '\n') + 1, '\n') + 1;
-        for (const char *at = second; at != NULL; at = *at != '\0' ? strchr(at, '\n') + 1 : NULL)
-            for (int how = 0; how < LEAVINGS; how++)
-                go_on(&kinds[k], (leaving)how, text, (size_t)(at - text));
-        free(text);
-    }
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        kill_behind_any_line(&kinds[k], false);
+}
+
+// G13. Runs that are opened again make reports once more, of which their gates alone hear.
+static void test_killed_behind_any_line_a_sweep_with_gates_decides_the_same(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        kill_behind_any_line(&kinds[k], true);
 }
 
 // ---- what is counted over all lives
@@ -314,6 +337,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_killed_behind_any_line_a_sweep_decides_the_same),
+        cmocka_unit_test(test_killed_behind_any_line_a_sweep_with_gates_decides_the_same),
         cmocka_unit_test(test_patience_counts_over_all_lives),
         cmocka_unit_test(test_time_counts_over_all_lives),
     };
