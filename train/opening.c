@@ -262,6 +262,16 @@ static void note_child(void *user, const char *child)
     snprintf(found->other, sizeof found->other, "%s", child);
 }
 
+// Its reports count no more.
+static troupe_status drop_journal(const char *run)
+{
+    trp_path path;
+    TROUPE_TRY(trp_path_make(&path, "%s/journal.jsonl", run));
+    if (unlink(path.text) != 0 && errno != ENOENT)
+        return trp_fail_errno(TROUPE_IO, "cannot remove %s", path.text);
+    return TROUPE_OK;
+}
+
 // That a folder without run.json holds nothing but what a driver leaves that dies as it makes a
 // run. One whose run.json is empty is a run's, of which a loss of power took what was not synced.
 static troupe_status check_unmade(const char *run)
@@ -280,7 +290,7 @@ static troupe_status check_unmade(const char *run)
                            "%s is not the folder of a run: it has no run.json, but "
                            "'%s'",
                            run, found.other);
-    return TROUPE_OK;
+    return found.emptied ? drop_journal(run) : TROUPE_OK;
 }
 
 // ---- going on

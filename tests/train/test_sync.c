@@ -19,9 +19,10 @@ enum { REPORTS = 3 };
 static troupe_status fit(troupe_rank *me, const settings *config)
 {
     model made = {.weight = 1};
-    if (getenv("FIT_FAILS") != NULL)
-        return troupe_fail(TROUPE_FAILED, "before its first report");
+    const char *fails = getenv("FIT_FAILS"); // Before the report of that number.
     for (int i = 1; i <= REPORTS; i++) {
+        if (fails != NULL && atoi(fails) == i)
+            return troupe_fail(TROUPE_FAILED, "before report %d", i);
         if (i <= config->saves)
             TROUPE_TRY(troupe_save(model, me, &made));
         TROUPE_TRY(troupe_report(me, {"loss", 1.0 / i}));
@@ -51,7 +52,7 @@ static syncs run_as(const char *storage, troupe_sync how, int saves, troupe_resu
                     troupe_open open)
 {
     settings config = {saves};
-    bool fails = getenv("FIT_FAILS") != NULL;
+    const char *fails = getenv("FIT_FAILS");
     troupe_must(troupe_start(0, NULL, .cpus = 1));
     atomic_store(&files, 0);
     atomic_store(&folders, 0);
@@ -59,8 +60,8 @@ static syncs run_as(const char *storage, troupe_sync how, int saves, troupe_resu
     troupe_status status = troupe_train(fit, &config, result, .storage = storage, .name = "run",
                                         .sync = how, .open = open);
     atomic_store(&trp_file_probe, NULL);
-    assert_int_equal(status, fails ? TROUPE_FAILED : TROUPE_OK);
-    assert_int_equal(troupe_result_reports(*result), fails ? 0 : REPORTS);
+    assert_int_equal(status, fails != NULL ? TROUPE_FAILED : TROUPE_OK);
+    assert_int_equal(troupe_result_reports(*result), fails != NULL ? atoi(fails) - 1 : REPORTS);
     assert_int_equal(troupe_stop(), 0);
     return (syncs){atomic_load(&files), atomic_load(&folders)};
 }
@@ -70,11 +71,11 @@ static syncs run(const char *storage, troupe_sync how, int saves, troupe_result 
     return run_as(storage, how, saves, result, TROUPE_OPEN_NEW);
 }
 
-// A run that has failed before its first report, without a sync of its own.
-static void leave_unsynced(const char *storage, int saves)
+// A run that has failed before that report, without a sync of its own.
+static void leave_unsynced(const char *storage, int saves, const char *before)
 {
     troupe_result *result;
-    setenv("FIT_FAILS", "1", 1);
+    setenv("FIT_FAILS", before, 1);
     syncs none = run_as(storage, TROUPE_SYNC_CHECKPOINTS, saves, &result, TROUPE_OPEN_NEW);
     unsetenv("FIT_FAILS");
     assert_int_equal(none.files + none.folders, 0);
@@ -146,7 +147,7 @@ static void test_a_run_that_goes_on_may_not_have_lasted(void **state)
         troupe_result_free(&result);
         support_directory_remove(storage);
         storage = support_directory_make();
-        leave_unsynced(storage, REPORTS);
+        leave_unsynced(storage, REPORTS, "1");
         syncs again = run_as(storage, how, REPORTS, &result, TROUPE_OPEN_RESUME);
         troupe_result_free(&result);
         support_directory_remove(storage);
@@ -160,7 +161,7 @@ static void test_what_a_loss_of_power_has_emptied_begins_anew(void **state)
     (void)state;
     char *storage = support_directory_make(), path[4096];
     troupe_result *result;
-    leave_unsynced(storage, 1);
+    leave_unsynced(storage, 0, "3");
     snprintf(path, sizeof path, "%s/run/run.json", storage);
     assert_int_equal(truncate(path, 0), 0);
     snprintf(path, sizeof path, "%s/run", storage);
@@ -169,8 +170,15 @@ static void test_what_a_loss_of_power_has_emptied_begins_anew(void **state)
     assert_string_equal(troupe_result_path(result) + strlen(storage), "/run");
     troupe_result_free(&result);
     assert_true(troupe_can_resume(path));
-    // With a checkpoint that it belongs to it is damaged.
     char file[4200];
+    snprintf(file, sizeof file, "%s/journal.jsonl", path);
+    char *journal = support_read_file(file);
+    const char *open = strstr(journal, "\"event\": \"open\"");
+    assert_non_null(open);
+    assert_null(
+        strstr(open + 1, "\"event\": \"open\"")); // Reports of the emptied one do not count.
+    free(journal);
+    // With a checkpoint that it belongs to it is damaged.
     snprintf(file, sizeof file, "%s/run.json", path);
     assert_int_equal(truncate(file, 0), 0);
     settings config = {1};
