@@ -140,20 +140,6 @@ static troupe_status submit_ready(trp_control *control, bool *done)
     return TROUPE_OK;
 }
 
-// Begins as many as may run at once, and can be now.
-static troupe_status submit_next(trp_control *control)
-{
-    troupe_sweep *sweep = control->sweep;
-    bool done = control->lost || control->paused || control->halted || control->shelves;
-    while (!done && control->busy < sweep->how.concurrent && !control->halts) {
-        if (control->ready != NULL)
-            TROUPE_TRY(submit_ready(control, &done));
-        else
-            TROUPE_TRY(take_next(control, &done));
-    }
-    return TROUPE_OK;
-}
-
 // ---- ends of the sweep
 
 static bool has_reached_target(const troupe_sweep *sweep)
@@ -164,28 +150,86 @@ static bool has_reached_target(const troupe_sweep *sweep)
     return sweep->objectives[0].goal == TROUPE_MAXIMIZE ? best >= target : best <= target;
 }
 
+static bool is_to_halt(const trp_control *control)
+{
+    const troupe_sweep *sweep = control->sweep;
+    bool timed_out = control->budget_ns != 0 && trp_clock_ns() >= control->budget_ns;
+    bool plateau = sweep->how.patience > 0 && control->unbettered >= sweep->how.patience;
+    return control->halts || timed_out || plateau || has_reached_target(sweep);
+}
+
+// A sweep that halts begins nothing: only runs that are opened again to come to their end are left.
+// A new one begins something, however short its time.
+static bool may_begin(const trp_control *control)
+{
+    if (control->halted)
+        return control->ready != NULL;
+    return control->begun || control->went_on ? !is_to_halt(control) : !control->halts;
+}
+
+// Begins as many as may run at once, and can be now.
+static troupe_status submit_next(trp_control *control)
+{
+    const troupe_sweep *sweep = control->sweep;
+    bool paused = control->paused && !control->halted;
+    bool done = control->lost || control->shelves || paused;
+    while (!done && control->busy < sweep->how.concurrent && may_begin(control)) {
+        if (control->ready != NULL)
+            TROUPE_TRY(submit_ready(control, &done));
+        else
+            TROUPE_TRY(take_next(control, &done));
+    }
+    return TROUPE_OK;
+}
+
+// A run of an earlier life that is to come to its pause, and has no job to do so: it stays in the
+// run's journal what it has reported since, as that of any that is paused when its sweep ends.
+static troupe_status park(trp_control *control, trp_trial *trial)
+{
+    trp_control_drop_pent(trial);
+    trial->phase = TRP_TRIAL_PAUSED;
+    trial->view.state = TROUPE_TRIAL_PAUSED;
+    trial->left = true;
+    trial->reopens = false;
+    return trp_control_show_left(control, trial);
+}
+
+// What becomes of a trial that has no job. One whose run is opened again as it is to end anyway
+// does so, unless it is the user who has the sweep end.
+static troupe_status halt_idle(trp_control *control, trp_trial *trial)
+{
+    if (trial->reopens && !control->halts && trp_trial_is_stopping(trial)) {
+        trp_control_make_ready(control, trial);
+        return TROUPE_OK;
+    }
+    if (trial->reopens && trial->decision == TROUPE_ACT_PAUSE)
+        return park(control, trial);
+    trial->halted = true;
+    if (trial->reopens)
+        TROUPE_TRY(trp_control_show_left(control, trial));
+    trp_trial_ended(trial, TROUPE_OK, "", true);
+    return trp_control_put_end(control, trial);
+}
+
 // Those that run are asked to stop, and those that wait for their next run have ended.
 static troupe_status halt(trp_control *control)
 {
     troupe_sweep *sweep = control->sweep;
     control->halted = true;
+    control->ready = NULL;
+    control->last_ready = &control->ready;
     for (int i = 0; i < sweep->count; i++) {
         trp_trial *trial = sweep->trials[i];
         bool parked = trial->phase == TRP_TRIAL_PAUSED && trial->decision == TROUPE_ACT_PAUSE;
         if (trial->phase == TRP_TRIAL_ENDED || parked)
             continue;
-        trial->halted = true;
-        if (trial->job != NULL) {
-            sweep->port->stop(trial->job);
+        if (trial->job == NULL) {
+            TROUPE_TRY(halt_idle(control, trial));
             continue;
         }
-        if (trial->reopens)
-            TROUPE_TRY(trp_control_show_left(control, trial));
-        trp_trial_ended(trial, TROUPE_OK, "", true);
-        TROUPE_TRY(trp_control_put_end(control, trial));
+        trial->halted = true;
+        sweep->port->stop(trial->job);
     }
-    control->ready = NULL;
-    control->last_ready = &control->ready;
     return TROUPE_OK;
 }
 
@@ -199,15 +243,19 @@ static void shelve(trp_control *control)
             sweep->port->stop(sweep->trials[i]->job);
 }
 
-static troupe_status look_for_ends(trp_control *control, bool *over)
+static troupe_status look_whether_to_halt(trp_control *control)
 {
-    const troupe_sweep *sweep = control->sweep;
-    bool timed_out = control->budget_ns != 0 && trp_clock_ns() >= control->budget_ns;
-    bool plateau = sweep->how.patience > 0 && control->unbettered >= sweep->how.patience;
-    if (!control->halted && (control->halts || timed_out || plateau || has_reached_target(sweep)))
+    if (!control->halted && is_to_halt(control))
         TROUPE_TRY(halt(control));
     if (control->halted)
         control->budget_ns = 0;
+    return TROUPE_OK;
+}
+
+static troupe_status look_for_ends(trp_control *control, bool *over)
+{
+    const troupe_sweep *sweep = control->sweep;
+    TROUPE_TRY(look_whether_to_halt(control));
     if (control->lost && control->busy == 0)
         return troupe_fail(TROUPE_RUNTIME_LOST,
                            "the node's keeper or node process has died in the middle of the "
@@ -250,6 +298,8 @@ troupe_status trp_control_turn(trp_control *control, bool *over)
     *over = false;
     if (control->pauses != control->paused && !control->halts && !control->halted)
         trp_control_pause_all(control, control->pauses);
+    if (control->begun || control->went_on) // Before anything new begins.
+        TROUPE_TRY(look_whether_to_halt(control));
     TROUPE_TRY(submit_next(control));
     show_if_due(control);
     trp_control_look_for_overdue(control);

@@ -290,8 +290,9 @@ static void test_patience_counts_over_all_lives(void **state)
     char *text = record_of(folder, "counted");
     support_directory_remove(folder);
     for (const char *at = text; *at != '\0'; at = strchr(at, '\n') + 1) {
-        if (!is(at, "end") || ++ends + 2 > count)
+        if (!is(at, "end"))
             continue;
+        ends++;
         folder = leave_record("counted", text, (size_t)(strchr(at, '\n') + 1 - text));
         ok(run_counted(folder, 3, 0, &sweep));
         assert_int_equal(troupe_sweep_count(sweep), count);
@@ -310,7 +311,7 @@ static void test_time_counts_over_all_lives(void **state)
     static const struct {
         double budget_s;
         size_t least, most;
-    } cases[] = {{99, 1, 2}, {200, 12, 12}};
+    } cases[] = {{99, 1, 1}, {200, 12, 12}};
     troupe_sweep *sweep;
     char *folder = support_directory_make();
     ok(run_counted(folder, 0, 0, &sweep));
