@@ -50,6 +50,7 @@ static troupe_status note_run(trp_trial *trial, const trp_replayed *line)
     trial->failures = line->failures;
     trial->ranks = 0; // Its own.
     trial->submitted_before = trial->put_by = trial->cloned_before = false;
+    trial->halts_before = false;
     TROUPE_TRY(note_checkpoint(trial, trial->base, line->report.checkpoint));
     trp_free(trial->from);
     trial->from = NULL;
@@ -76,10 +77,12 @@ static troupe_status note_report(trp_control *control, trp_trial *trial, const t
     trial->put_by = false;
     trial->taken = line->report.number;
     trial->phase = TRP_TRIAL_RUNNING;
+    if (line->decided)
+        trial->halts_before = line->halts;
     if (line->report.checkpoint != NULL && line->report.number > trial->saved)
         TROUPE_TRY(note_checkpoint(trial, line->report.number, line->report.checkpoint));
     troupe_status status = trp_control_remember(control, trial, &line->report, values, &usable);
-    if (status == TROUPE_OK && !usable && !trial->broken)
+    if (status == TROUPE_OK && !usable && !trial->broken && !trial->halts_before)
         trp_control_give_up(control, trial, &line->report);
     trial->phase = TRP_TRIAL_WAITING;
     trial->view.state = TROUPE_TRIAL_PENDING;
@@ -107,6 +110,7 @@ static troupe_status note_line(trp_control *control, trp_trial *trial, const trp
     case TRP_REPLAYED_AGAIN: // Where its job was put by, another run follows.
         note_ranks(trial, line);
         trial->put_by = true;
+        trial->halts_before = false;
         return note_clone(control, trial, line);
     case TRP_REPLAYED_SUBMITTED:
         trial->submitted_before = line->run == trial->run;

@@ -209,7 +209,9 @@ bool trp_replay_line(const char *text, size_t size, const troupe_sweep *sweep, i
     read->source = line.source;
     read->run = line.run;
     read->failures = line.failures;
-    read->clones = line.act != NULL && strcmp(line.act, "clone") == 0;
+    read->clones = !differs(line.act, "clone");
+    read->halts =
+        !differs(line.act, "stop") || !differs(line.act, "end") || !differs(line.act, "pause");
     read->ranks = line.ranks;
     read->given = line.to_ranks;
     read->report =

@@ -22,6 +22,7 @@ typedef struct trp_replayed {
     trp_json config;            // Of a submission; empty: the line has none.
     int run, failures;          // Of a submission and of another run.
     bool clones;                // Of a report and of one that goes on: it is to.
+    bool halts;                 // Of a report: it is to stop, to end or to pause.
     int ranks, given;           // Of these, too: that it had, and is to have; 0: says nothing.
     troupe_report_event report; // Of a report; of a checkpoint, a run and an end, its number.
     troupe_trial_state state;   // Of an end,

@@ -72,6 +72,7 @@ typedef struct trp_trial {
     // What an earlier life of the sweep has put down.
     bool submitted_before, ended_before; // The first: its last run.
     bool unsaid;                         // That was, and has no line.
+    bool halts_before;                   // It was to stop or to pause: what came then counts alone.
     troupe_trial_state state_before;
     char *config_before;      // Of its last submission, as JSON; the trial's.
     const char *error_before; // The trial's.

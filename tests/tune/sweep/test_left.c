@@ -334,6 +334,33 @@ static void test_time_counts_over_all_lives(void **state)
     free(text);
 }
 
+// ---- what comes behind a stop
+
+// It counts, and no more: whether it has the metric or not.
+static void test_a_stopping_trial_need_not_report_the_metric(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    char *text;
+    learn(&kinds[0], false, &text);
+    char *line = strstr(text, "{\"event\": \"reported\"");
+    assert_int_equal(trial_of(line), 0);
+    memcpy(strstr(line, "\"loss\""), "\"lass\"", strlen("\"loss\""));
+    size_t size = (size_t)(strchr(line, '\n') + 1 - text);
+    char *folder = leave_record(kinds[0].name, text, size);
+    fake_open(1);
+    fake.lockstep = true;
+    fake.overrun = 1;
+    leave_runs(AS_SAID, text, size);
+    ok(run_sweep(&kinds[0], folder, TROUPE_OPEN_RESUME, &sweep));
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_STOPPED);
+    assert_string_equal(troupe_sweep_trial(sweep, 0)->error, "");
+    troupe_sweep_free(&sweep);
+    fake_shut();
+    support_directory_remove(folder);
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -341,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_killed_behind_any_line_a_sweep_with_gates_decides_the_same),
         cmocka_unit_test(test_patience_counts_over_all_lives),
         cmocka_unit_test(test_time_counts_over_all_lives),
+        cmocka_unit_test(test_a_stopping_trial_need_not_report_the_metric),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
 }
