@@ -353,6 +353,31 @@ static void close_desk(trp_desk *desk)
     free_desk(desk);
 }
 
+// Whether its server answers: one that was just killed may have its socket still. A connection that
+// is lost later waits for the next server, which nobody may start; a new one starts it.
+static bool is_served(const trp_desk *desk)
+{
+    enum { ANSWER_MS = 1000 };
+    trp_arena arena = {0};
+    trp_wire_status answer = {0};
+    troupe_none none = {0};
+    troupe_error kept;
+    const trp_server_question question = {.kind = TRP_WIRE_SERVER,
+                                          .type = &troupe_type_troupe_none,
+                                          .value = &none,
+                                          .timeout_ms = ANSWER_MS,
+                                          .once = true,
+                                          .answer = TRP_WIRE_STATUS,
+                                          .has = &troupe_type_trp_wire_status};
+    if (!trp_server_link_is_up(desk->link))
+        return false;
+    trp_error_hold(&kept);
+    bool served = trp_server_link_ask(desk->link, &question, &arena, &answer) == TROUPE_OK;
+    trp_error_restore(&kept);
+    trp_arena_clear(&arena);
+    return served;
+}
+
 // One that nobody holds may be of another server, or have lost its own, or be the parent's. With
 // the lock of `all`.
 static void drop_stale(const char *state_folder)
@@ -362,7 +387,7 @@ static void drop_stale(const char *state_folder)
         return;
     if (desk->process != getpid())
         all.desk = NULL; // Its threads are not here.
-    else if (strcmp(desk->folder, state_folder) != 0 || !trp_server_link_is_up(desk->link))
+    else if (strcmp(desk->folder, state_folder) != 0 || !is_served(desk))
         close_desk(desk);
 }
 
