@@ -335,8 +335,8 @@ static void reconnect(trp_server_link *link)
     pthread_mutex_lock(&link->lock);
     if (status == TROUPE_OK)
         begin_connection(link, fd);
-    else if (status == TROUPE_UNSUPPORTED)
-        be_refused(link, status, troupe_last_error()->text);
+    else if (status == TROUPE_UNSUPPORTED || (status == TROUPE_NOT_FOUND && !link->was_up))
+        be_refused(link, status, troupe_last_error()->text); // Who opens it may start one.
     bool none = link->fd < 0;
     pthread_mutex_unlock(&link->lock);
     trp_error_forget();

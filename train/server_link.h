@@ -31,8 +31,8 @@ typedef struct trp_server_question {
 } trp_server_question;
 
 // Connects to the server that has this state folder. `told` is copied. TROUPE_NOT_FOUND: no server
-// runs there; TROUPE_UNSUPPORTED, TROUPE_VERSION: it is another user's, or refuses this program;
-// TROUPE_TIMED_OUT: it does not answer within 5 s; TROUPE_IO, TROUPE_NO_MEMORY.
+// runs there, any more; TROUPE_UNSUPPORTED, TROUPE_VERSION: it is another user's, or refuses this
+// program; TROUPE_TIMED_OUT: it does not answer within 5 s; TROUPE_IO, TROUPE_NO_MEMORY.
 troupe_status trp_server_link_open(const char *state_folder, const trp_server_told *told,
                                    trp_server_link **link);
 // Ends all waits with TROUPE_CANCELLED; no thread may ask any more when this returns, and none is

@@ -30,6 +30,7 @@ typedef struct server {
     pthread_t thread;
     int refuses;         // The status that greetings are answered with.
     int format, version; // That it says it has; 0: ours.
+    bool dies;           // When it is greeted.
     atomic_int stop, greetings, never, hung_up;
     _Atomic uint32_t late; // The number of a request; 0: none.
 } server;
@@ -99,7 +100,12 @@ static bool answer(server *is, int fd, const trp_wire_frame *frame)
     trp_wire_job_name name = {0};
     trp_wire_submit submit = {0};
     bool goes_on = true;
-    if (frame->kind == TRP_WIRE_HELLO) {
+    if (frame->kind == TRP_WIRE_HELLO && is->dies) {
+        close(is->listens);
+        is->listens = -1;
+        atomic_store(&is->stop, 1);
+        goes_on = false;
+    } else if (frame->kind == TRP_WIRE_HELLO) {
         atomic_fetch_add(&is->greetings, 1);
         say_hello(is, fd, frame->number);
     } else if (frame->kind == TRP_WIRE_SUBMIT) {
@@ -168,7 +174,8 @@ static void end_server(server *is)
 {
     atomic_store(&is->stop, 1);
     pthread_join(is->thread, NULL);
-    close(is->listens);
+    if (is->listens >= 0)
+        close(is->listens);
 }
 
 static int set_up(void **state)
@@ -251,6 +258,18 @@ static void test_answers_find_their_requests(void **state)
     assert_int_equal(find(link, NEVER, 20, false, &found), TROUPE_TIMED_OUT);
     assert_int_equal(find(link, 7, -1, false, &found), TROUPE_OK);
     trp_server_link_close(&link);
+    assert_null(link);
+    end_server(is);
+}
+
+// Who opens it is to start another one, and does not wait for its time.
+static void test_a_server_that_dies_before_it_answers_is_none(void **state)
+{
+    server *is = *state;
+    trp_server_link *link = NULL;
+    is->dies = true;
+    begin_server(is);
+    assert_int_equal(trp_server_link_open(is->folder, NULL, &link), TROUPE_NOT_FOUND);
     assert_null(link);
     end_server(is);
 }
@@ -427,6 +446,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_answers_find_their_requests, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_server_that_dies_before_it_answers_is_none, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_large_requests_go_in_pieces, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_lost_connection_is_made_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_lasts_is_sent_to_the_next_server, set_up,
