@@ -106,6 +106,8 @@ static void check(int ranks, int least, int most)
     assert_true(support_wait_until(has_first, all, SUPPORT_SOON_MS));
     usleep(QUIET_MS * 1000); // All that was sent has been taken.
     assert_int_equal(kill(driver, SIGSTOP), 0);
+    assert_int_equal(waitpid(driver, &status, WUNTRACED), driver); // All of its threads stand.
+    assert_true(WIFSTOPPED(status));
     atomic_store(&all->lets_on, true);
     int ahead = settled(all) - FIRST;
     assert_int_equal(kill(driver, SIGCONT), 0);
