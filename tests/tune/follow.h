@@ -1,5 +1,5 @@
 // follow.h: a scheduler that follows a list: at which report of which trial it says what, and which
-// paused trials go on, in their order, where there is room.
+// paused trials go on, in their order, where there is room; and records that sweeps go on from.
 #ifndef FOLLOW_H
 #define FOLLOW_H
 
@@ -115,5 +115,17 @@ static inline troupe_scheduler *follow(const step *steps, size_t step_count, con
 }
 #define FOLLOW(steps, goings)                                                                      \
     follow((steps), sizeof(steps) / sizeof *(steps), (goings), sizeof(goings) / sizeof *(goings))
+
+// Makes a sweep's folder of that name with this record. The folder that it lies in is the caller's.
+static inline char *leave_record(const char *name, const char *text, size_t size)
+{
+    char *folder = support_directory_make(), *own = support_path(folder, name);
+    char *path = support_path(own, "trials.jsonl");
+    assert_int_equal(mkdir(own, 0700), 0);
+    support_write_file(path, text, size);
+    free(path);
+    free(own);
+    return folder;
+}
 
 #endif

@@ -1,23 +1,12 @@
 // test_gp_process.c: a Gaussian process against one that was worked out by hand, its slopes against
 // differences, and that it may grow.
+#include "gp_points.h"
+
 #include <math.h>
 #include <runtime/base/memory.h>
 #include <string.h>
 #include <support.h>
 #include <tune/search/gp_process.h>
-#include <tune/space/random.h>
-
-enum { N = 20, FEATURES = 4, LENGTHS = 3 };
-
-// Two numbers that share a length, as a dimension that does not always count; a number; a name.
-static const trp_gp_feature features[FEATURES] = {
-    {.length = 0}, {.length = 0}, {.length = 1}, {.length = 2, .name = true}};
-
-static double matern(double distance)
-{
-    double r = sqrt(5) * distance;
-    return (1 + r + r * r / 3) * exp(-r);
-}
 
 // What is expected at one point. Slopes may be NULL.
 static void predict(const trp_gp_process *process, const double *x, double *mean, double *variance,
@@ -64,27 +53,6 @@ static void test_two_points_by_hand(void **state)
                            1e-12);
     }
     trp_gp_process_close(&process);
-}
-
-// N points at random, with targets of a smooth function.
-static void make(trp_gp_process *process, double *targets)
-{
-    trp_random random;
-    trp_random_seed(&random, 7, 0);
-    assert_int_equal(trp_gp_process_open(process, features, FEATURES, LENGTHS), TROUPE_OK);
-    for (size_t i = 0; i < N; i++) {
-        double x[FEATURES];
-        for (size_t f = 0; f + 1 < FEATURES; f++)
-            x[f] = trp_random_unit(&random);
-        x[3] = (double)trp_random_below(&random, 3);
-        targets[i] = sin(4 * x[0]) + x[1] * x[1] - 0.5 * x[2] + (x[3] == 1);
-        assert_int_equal(trp_gp_process_add(process, x), TROUPE_OK);
-    }
-    process->inverse[0] = 3;
-    process->inverse[1] = 0.5;
-    process->inverse[2] = 1.5;
-    process->scale = 1.7;
-    process->noise = 0.01;
 }
 
 static void test_slopes_are_differences(void **state)

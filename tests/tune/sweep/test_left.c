@@ -255,18 +255,6 @@ static void test_killed_behind_any_line_a_sweep_with_gates_decides_the_same(void
 
 // ---- what is counted over all lives
 
-// Leaves a record, and what is in the way of nothing.
-static char *leave_record(const char *name, const char *text, size_t size)
-{
-    char *folder = support_directory_make(), *own = support_path(folder, name);
-    char *path = support_path(own, "trials.jsonl");
-    assert_int_equal(mkdir(own, 0700), 0);
-    support_write_file(path, text, size);
-    free(path);
-    free(own);
-    return folder;
-}
-
 static troupe_status run_counted(const char *folder, int patience, double budget_s,
                                  troupe_sweep **sweep)
 {

@@ -24,18 +24,6 @@ static char *record_of(const char *folder, const char *name)
     return text;
 }
 
-// A folder with that record.
-static char *leave_record(const char *name, const char *text, size_t size)
-{
-    char *folder = support_directory_make(), *own = support_path(folder, name);
-    char *path = support_path(own, "trials.jsonl");
-    assert_int_equal(mkdir(own, 0700), 0);
-    support_write_file(path, text, size);
-    free(path);
-    free(own);
-    return folder;
-}
-
 // Behind a line that has `what`.
 static size_t behind(const char *text, const char *what)
 {
