@@ -73,6 +73,11 @@ static troupe_status spawn_workers(trp_run *run)
     troupe_status status = workers && places && there
                                ? trp_workers_start(run->job, there, places, workers)
                                : troupe_fail(TROUPE_NO_MEMORY, "no memory for a group of workers");
+    bool kept = false;
+    for (size_t rank = 0; there && rank < world; rank++)
+        kept = kept || there[rank];
+    if (status == TROUPE_OK && kept)
+        trp_rank_logs_go_on();
     for (size_t rank = 0; status == TROUPE_OK && rank < world; rank++) {
         if (!there[rank])
             take_worker(run, (int)rank, workers[rank], places[rank]);

@@ -6,18 +6,22 @@
 #include <runtime/base/buffer.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
+#include <runtime/base/fault.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
 #include <runtime/host/file.h>
 #include <runtime/host/folder.h>
 #include <runtime/host/output_listener.h>
+#include <runtime/host/worker_output.h>
 #include <runtime/shm/process_table.h>
 #include <runtime/text/progress.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+
+enum { HOLD_MS = 2000 }; // How long lines of an attempt wait for those of the one before.
 
 struct trp_rank_logs {
     _Atomic int holds;      // Of who opened it, and of each log.
@@ -184,7 +188,6 @@ static void write_what(rank_log *log, rank_log *what)
 // that left behind may hold its output open for long. With the lock.
 static bool is_early(const rank_log *log)
 {
-    enum { HOLD_MS = 2000 };
     if (writer.stop || trp_clock_ms() - log->since_ms > HOLD_MS)
         return false;
     for (const rank_log *it = log->of->first; it != NULL; it = it->beside)
@@ -359,6 +362,12 @@ void trp_rank_log_follow(trp_rank_logs *logs, int rank, int world, int attempt, 
 void trp_rank_logs_be_alone(void)
 {
     atomic_store(&alone, true);
+}
+
+void trp_rank_logs_go_on(void)
+{
+    TRP_FAULT("rank logs go on");
+    (void)trp_output_catch_up(HOLD_MS); // Later lines stand in the wrong attempt, but in the file.
 }
 
 void trp_rank_log_go_on(trp_rank_logs *logs, int rank, int attempt)

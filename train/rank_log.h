@@ -23,7 +23,10 @@ trp_rank_logs *trp_rank_logs_open(const char *run, trp_log_sink sink);
 // Writes what that process prints as this rank's, from now until its end. `logs` may be NULL.
 void trp_rank_log_follow(trp_rank_logs *logs, int rank, int world, int attempt,
                          troupe_actor worker);
-// What the process of that rank prints from now on is of that attempt. `logs` may be NULL.
+// Before an attempt of processes that are kept: waits until what they have printed has been read,
+// two seconds at most.
+void trp_rank_logs_go_on(void);
+// Then: what the process of that rank prints from now on is of that attempt. `logs` may be NULL.
 void trp_rank_log_go_on(trp_rank_logs *logs, int rank, int attempt);
 // What ranks print that are followed from now on goes to their files alone, and is not printed by
 // this process.

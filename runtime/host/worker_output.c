@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
+#include <runtime/base/fault.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/printable.h>
@@ -23,6 +24,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -69,7 +71,15 @@ static struct {
     bool batch_to_stderr;
     _Atomic bool started; // The thread runs: who sets it to false ends the thread.
     _Atomic bool stop;    // Set before the write to `wake`, read after it.
-} output = {.events = -1, .socket = -1, .wake = -1};
+    // Of those that wait until what is there has been read:
+    pthread_mutex_t lock;
+    pthread_cond_t caught_up;
+    uint64_t asked, answered; // Under the lock.
+} output = {.events = -1,
+            .socket = -1,
+            .wake = -1,
+            .lock = PTHREAD_MUTEX_INITIALIZER,
+            .caught_up = PTHREAD_COND_INITIALIZER};
 
 static char batch[BATCH_BYTES] TRP_VAST;
 
@@ -331,6 +341,21 @@ static void drain_all(void)
     }
 }
 
+// For those that had asked before.
+static void catch_up(void)
+{
+    pthread_mutex_lock(&output.lock);
+    uint64_t asked = output.asked, answered = output.answered;
+    pthread_mutex_unlock(&output.lock);
+    if (asked == answered)
+        return;
+    drain_all();
+    pthread_mutex_lock(&output.lock);
+    output.answered = asked;
+    pthread_cond_broadcast(&output.caught_up);
+    pthread_mutex_unlock(&output.lock);
+}
+
 static void handle(const struct epoll_event *event)
 {
     uint64_t wakes;
@@ -347,6 +372,7 @@ static void *output_main(void *unused)
 {
     (void)unused;
     while (!output.stop) {
+        TRP_FAULT("read output");
         int64_t due = -1, now = trp_clock_ms();
         if (output.fold != NULL)
             due = trp_fold_end_windows(output.fold, now, false);
@@ -356,6 +382,7 @@ static void *output_main(void *unused)
         int count = epoll_wait(output.events, events, EVENTS, left);
         for (int i = 0; i < count; i++)
             handle(&events[i]);
+        catch_up(); // Not within `handle`: streams end here that the events may name.
     }
     drain_all();
     while (output.streams != NULL)
@@ -443,6 +470,27 @@ troupe_status trp_output_start(int keeper_end)
     else
         close_all();
     return status;
+}
+
+bool trp_output_catch_up(int timeout_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += timeout_ms % 1000 * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    if (!output.started)
+        return true;
+    pthread_mutex_lock(&output.lock);
+    uint64_t mine = ++output.asked, one = 1;
+    (void)!write(output.wake, &one, sizeof one);
+    int error = 0;
+    while (output.answered < mine && error == 0)
+        error = pthread_cond_timedwait(&output.caught_up, &output.lock, &until);
+    bool done = output.answered >= mine;
+    pthread_mutex_unlock(&output.lock);
+    return done;
 }
 
 void trp_output_stop(void)

@@ -25,6 +25,9 @@ typedef struct trp_output_notice {
 troupe_status trp_output_open(const troupe_options *options, int *keeper_end);
 // Starts the thread (after the fork). Without trp_output_open it does nothing.
 troupe_status trp_output_start(int keeper_end);
+// Waits until all that worker processes have written before this call has been given to who
+// listens; false: that takes longer. Not from a listener.
+bool trp_output_catch_up(int timeout_ms);
 // When all workers have ended: prints what is left, and ends the thread.
 void trp_output_stop(void);
 

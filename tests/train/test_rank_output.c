@@ -3,6 +3,8 @@
 // timeout: 120
 #include <support.h>
 
+#include <runtime/base/fault.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -262,6 +264,38 @@ static void test_a_process_that_is_kept_has_a_line_for_each_attempt(void **state
     check_logs(true);
 }
 
+#ifdef TROUPE_FAULTS
+static sem_t next_attempt_begins;
+
+static void let_read(void)
+{
+    sem_post(&next_attempt_begins);
+}
+
+// In the thread that reads the output of all.
+static void read_nothing_yet(void)
+{
+    trp_fault_call_at("rank logs go on", 1, let_read);
+    while (sem_wait(&next_attempt_begins) != 0) // Interrupted.
+        continue;
+    (void)usleep(50000); // For who does not wait for this thread.
+}
+
+static int drive_read_late(void)
+{
+    sem_init(&next_attempt_begins, 0, 0);
+    trp_fault_call_at("read output", 1, read_nothing_yet);
+    return drive((chat){.killed = 2, .commits = true});
+}
+
+static void test_lines_read_late_stand_in_the_attempt_that_printed_them(void **state)
+{
+    (void)state;
+    run_driver(drive_read_late);
+    check_logs(true);
+}
+#endif
+
 static int drive_without_log(void)
 {
     return drive((chat){.killed = -1, .log = LOG_IS_A_FILE});
@@ -334,6 +368,10 @@ int main(void)
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_a_process_that_is_kept_has_a_line_for_each_attempt,
                                         make_folder, remove_folder),
+#ifdef TROUPE_FAULTS
+        cmocka_unit_test_setup_teardown(test_lines_read_late_stand_in_the_attempt_that_printed_them,
+                                        make_folder, remove_folder),
+#endif
         cmocka_unit_test_setup_teardown(test_each_rank_has_a_log_file_that_goes_on_after_a_restart,
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_what_cannot_be_written_is_warned_of_once, make_folder,
