@@ -57,6 +57,8 @@ typedef struct fake_left {
     bool saving; // The last report's checkpoint was not whole.
     int reports;
     fake_settings config;
+    troupe_status status; // Where it has ended,
+    const char *error;    // and why so; NULL: it has not failed.
 } fake_left;
 
 static struct fake_train {
@@ -544,6 +546,9 @@ static troupe_status fake_look(const char *run, const troupe_follower *follower,
     left->result = calloc(1, sizeof *left->result);
     left->result->stopped = of->stopped;
     left->result->elapsed_s = of->reports * 0.5;
+    left->result->status = of->status;
+    snprintf(left->result->error, sizeof left->result->error, "%s",
+             of->error != NULL ? of->error : "");
     pthread_mutex_lock(&fake.lock);
     fake.results++;
     pthread_mutex_unlock(&fake.lock);

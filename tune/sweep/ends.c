@@ -7,9 +7,11 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <stdio.h>
+#include <string.h>
 #include <tune/sweep/journal.h>
 
 static const int64_t GRACE_NS = 2000000000; // For a trial that was asked to stop.
+static const char OF_LIMIT[] = "which trial_timeout_s allows";
 
 // ---- how a trial ends
 
@@ -159,6 +161,12 @@ static void expect_a_report(const trp_control *control, trp_trial *trial)
     trp_trial_broken(trial, sentence);
 }
 
+// Whether the run was killed as its trial took too long: also by an earlier life of the sweep.
+static bool was_overdue(troupe_status status, const char *error)
+{
+    return status == TROUPE_DEADLINE_EXCEEDED && strstr(error, OF_LIMIT) != NULL;
+}
+
 // What follows from the end of a run.
 static troupe_status follow_up(trp_control *control, trp_trial *trial, troupe_status status,
                                const char *error, bool stopped)
@@ -169,6 +177,8 @@ static troupe_status follow_up(trp_control *control, trp_trial *trial, troupe_st
         trp_trial_restore(trial);
         return TROUPE_OK;
     }
+    if (was_overdue(status, error))
+        trp_trial_broken(trial, error);
     if (was_to_end(control, trial, status)) {
         trp_log(TRP_WARN, "trial %s has failed as it was to end: %s", trial->view.name, error);
         status = TROUPE_OK;
@@ -284,8 +294,8 @@ static void end_overdue(trp_control *control, trp_trial *trial)
 {
     const trp_sweep_port *port = control->sweep->port;
     char sentence[128];
-    snprintf(sentence, sizeof sentence, "it ran for longer than %g s, which trial_timeout_s allows",
-             control->sweep->how.trial_timeout_s);
+    snprintf(sentence, sizeof sentence, "it ran for longer than %g s, %s",
+             control->sweep->how.trial_timeout_s, OF_LIMIT);
     if (trial->overdue) {
         port->kill(trial->job, TROUPE_DEADLINE_EXCEEDED, sentence);
         return;

@@ -1,0 +1,111 @@
+// test_left_runs.c: single runs of a program's own trials that an earlier life of their sweep has
+// left, over a Train that a thread plays: what each has left by then is said here.
+#include "follow.h"
+
+enum { TRIALS = 2, EVERY = 9 };
+
+// An undisturbed sweep of the scheduler's, one trial after the other: its record, and the configs.
+static fake_settings configs[TRIALS];
+
+static troupe_status run_sweep(const char *folder, troupe_sweep **sweep, troupe_tune_options how)
+{
+    how.trials = TRIALS;
+    how.concurrent = 1;
+    how.name = "left";
+    how.open = TROUPE_OPEN_RESUME_OR_NEW;
+    how.train = TROUPE_OPTIONS(troupe_train_options, .storage = folder);
+    return run_fit(sweep, how);
+}
+#define RUN(folder, sweep, ...) run_sweep((folder), (sweep), (troupe_tune_options){__VA_ARGS__})
+
+static void open_train(void)
+{
+    fake_open(1);
+    fake.gates = true;
+    fake.overrun = 1;
+}
+
+static char *record_of(const char *folder)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/left/trials.jsonl", folder);
+    char *text = support_read_file(path);
+    assert_non_null(text);
+    return text;
+}
+
+static char *learn(troupe_scheduler *scheduler)
+{
+    troupe_sweep *sweep;
+    char *folder = support_directory_make();
+    open_train();
+    ok(RUN(folder, &sweep, .scheduler = scheduler));
+    char *text = record_of(folder);
+    for (int i = 0; i < TRIALS; i++)
+        configs[i] = *(const fake_settings *)troupe_sweep_trial(sweep, (size_t)i)->config;
+    troupe_sweep_free(&sweep);
+    fake_shut();
+    support_directory_remove(folder);
+    return text;
+}
+
+// Makes a folder where the sweep was killed behind the line of that report, and has left no run.
+static char *kill_behind(const char *text, int trial, int report)
+{
+    char what[80];
+    snprintf(what, sizeof what, "{\"event\": \"report\", \"trial\": %d, \"number\": %d,", trial,
+             report);
+    const char *line = strstr(text, what);
+    assert_non_null(line);
+    char *folder = leave_record("left", text, (size_t)(strchr(line, '\n') + 1 - text));
+    open_train();
+    return folder;
+}
+
+static void shut(troupe_sweep **sweep, char *folder)
+{
+    troupe_sweep_free(sweep);
+    fake_shut();
+    support_directory_remove(folder);
+}
+
+// ---- how runs have ended
+
+// As the tuner died before it had heard of that.
+static void test_a_trial_that_was_killed_for_its_time_is_not_tried_again(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *error;
+        troupe_trial_state state;
+        int runs;
+    } cases[] = {
+        {"it ran for longer than 5 s, which trial_timeout_s allows", TROUPE_TRIAL_ERROR, 0},
+        {"its own call was not answered in time", TROUPE_TRIAL_TERMINATED, 1}};
+    char *text = learn(NULL);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        troupe_sweep *sweep;
+        char *folder = kill_behind(text, 0, 3);
+        fake.runs[0][0] = (fake_left){.there = true,
+                                      .ended = true,
+                                      .reports = 3,
+                                      .config = configs[0],
+                                      .status = TROUPE_DEADLINE_EXCEEDED,
+                                      .error = cases[i].error};
+        ok(RUN(folder, &sweep, .retries = 1, .trial_timeout_s = 5));
+        const troupe_trial *trial = troupe_sweep_trial(sweep, 0);
+        assert_string_equal(trial->error, cases[i].runs == 0 ? cases[i].error : "");
+        assert_int_equal(trial->state, cases[i].state);
+        assert_int_equal(fake.submitted, TRIALS - 1 + cases[i].runs);
+        shut(&sweep, folder);
+    }
+    free(text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_trial_that_was_killed_for_its_time_is_not_tried_again),
+    };
+    return cmocka_run_group_tests(tests, make_storage, remove_storage);
+}
