@@ -372,15 +372,15 @@ static troupe_status settle_run(trp_control *control, trp_trial *trial)
 static troupe_status find(trp_control *control, trp_trial *trial)
 {
     bool here = control->sweep->how.server == TROUPE_SERVER_NONE;
-    if (trial->ended_before && !trial->submitted_before) { // It was refused.
-        trp_trial_restore(trial);
-        return TROUPE_OK;
-    }
-    TROUPE_TRY(trp_control_draw(control, trial));
-    TROUPE_TRY(note_decision(control, trial));
     // Where the space is larger by now, JSON has more members than the trial was begun with.
-    bool keeps = trial->decision == TROUPE_ACT_CLONE ||
-                 (control->sweep->of_json && trp_study_is_earlier(control->study, trial->number));
+    bool grown = control->sweep->of_json && trp_study_is_earlier(control->study, trial->number);
+    TROUPE_TRY(trp_control_draw(control, trial));
+    if (trial->ended_before && !trial->submitted_before) { // It was refused, or between two runs.
+        trp_trial_restore(trial);
+        return grown ? keep_config(control, trial) : TROUPE_OK;
+    }
+    TROUPE_TRY(note_decision(control, trial));
+    bool keeps = grown || trial->decision == TROUPE_ACT_CLONE;
     TROUPE_TRY(keeps ? keep_config(control, trial) : check_config(control, trial));
     if (trial->ended_before)
         return here ? TROUPE_OK : find_result(control, trial);

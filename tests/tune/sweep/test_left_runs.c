@@ -18,10 +18,10 @@ static troupe_status run_sweep(const char *folder, troupe_sweep **sweep, troupe_
 }
 #define RUN(folder, sweep, ...) run_sweep((folder), (sweep), (troupe_tune_options){__VA_ARGS__})
 
-static void open_train(void)
+static void open_train(bool gates)
 {
     fake_open(1);
-    fake.gates = true;
+    fake.gates = gates;
     fake.overrun = 1;
 }
 
@@ -38,7 +38,7 @@ static char *learn(troupe_scheduler *scheduler)
 {
     troupe_sweep *sweep;
     char *folder = support_directory_make();
-    open_train();
+    open_train(true);
     ok(RUN(folder, &sweep, .scheduler = scheduler));
     char *text = record_of(folder);
     for (int i = 0; i < TRIALS; i++)
@@ -50,7 +50,7 @@ static char *learn(troupe_scheduler *scheduler)
 }
 
 // Makes a folder where the sweep was killed behind the line of that report, and has left no run.
-static char *kill_behind(const char *text, int trial, int report)
+static char *kill_behind(const char *text, int trial, int report, bool gates)
 {
     char what[80];
     snprintf(what, sizeof what, "{\"event\": \"report\", \"trial\": %d, \"number\": %d,", trial,
@@ -58,7 +58,7 @@ static char *kill_behind(const char *text, int trial, int report)
     const char *line = strstr(text, what);
     assert_non_null(line);
     char *folder = leave_record("left", text, (size_t)(strchr(line, '\n') + 1 - text));
-    open_train();
+    open_train(gates);
     return folder;
 }
 
@@ -85,7 +85,7 @@ static void test_a_trial_that_was_killed_for_its_time_is_not_tried_again(void **
     char *text = learn(NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         troupe_sweep *sweep;
-        char *folder = kill_behind(text, 0, 3);
+        char *folder = kill_behind(text, 0, 3, true);
         fake.runs[0][0] = (fake_left){.there = true,
                                       .ended = true,
                                       .reports = 3,
@@ -102,10 +102,37 @@ static void test_a_trial_that_was_killed_for_its_time_is_not_tried_again(void **
     free(text);
 }
 
+// ---- what is known of them
+
+static void test_a_trial_that_was_refused_has_its_config(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    char *folder = support_directory_make();
+    for (int life = 0; life < 2; life++) {
+        open_train(true);
+        fake.refuse_from = life == 0 ? 1 : -1;
+        fake.refuse_until = 2;
+        fake.refusal = TROUPE_NO_SPACE;
+        ok(RUN(folder, &sweep, .retries = 0));
+        const troupe_trial *trial = troupe_sweep_trial(sweep, 1);
+        const fake_settings *config = trial->config;
+        assert_int_equal(trial->state, TROUPE_TRIAL_ERROR);
+        assert_non_null(config);
+        if (life == 0)
+            configs[1] = *config;
+        assert_memory_equal(config, &configs[1], sizeof *config);
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+    support_directory_remove(folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_trial_that_was_killed_for_its_time_is_not_tried_again),
+        cmocka_unit_test(test_a_trial_that_was_refused_has_its_config),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
 }
