@@ -225,10 +225,7 @@ static troupe_status take_left_report(const catching_up *it, const troupe_report
         return TROUPE_OK;
     if (pauses)
         return trp_control_count_only(it->control, trial, &report);
-    TROUPE_TRY(trp_control_take_new(it->control, trial, &report, &act));
-    if (trial->decision == TROUPE_ACT_RESIZE) // It is opened again with them.
-        trial->decision = TROUPE_ACT_GO_ON;
-    return TROUPE_OK;
+    return trp_control_take_new(it->control, trial, &report, &act);
 }
 
 static void catch_report(void *user, troupe_job *job, const troupe_report_event *event)
@@ -336,6 +333,8 @@ static void reopen(trp_control *control, trp_trial *trial, const trp_left *left)
     int report = 0;
     troupe_verdict verdict = {.size = sizeof verdict};
     trp_study_decided(control->study, trial->number, &report, &verdict);
+    if (trial->decision == TROUPE_ACT_RESIZE) // It is opened again with them.
+        trial->decision = TROUPE_ACT_GO_ON;
     trial->left = false;
     trial->reopens = true;
     trial->has_own = left->saved > 0;

@@ -128,11 +128,32 @@ static void test_a_trial_that_was_refused_has_its_config(void **state)
     support_directory_remove(folder);
 }
 
+// ---- ranks that are given
+
+static void test_a_reopened_trial_is_resized_once_more(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_RESIZE, .ranks = 2},
+                                 {.trial = 0, .report = 5, .act = TROUPE_ACT_RESIZE, .ranks = 3}};
+    char *text = learn(follow(steps, 2, NULL, 0));
+    for (int gates = 0; gates < 2; gates++) {
+        troupe_sweep *sweep;
+        char *folder = kill_behind(text, 0, 3, gates);
+        fake.runs[0][0] = (fake_left){.there = true, .reports = 3, .config = configs[0]};
+        ok(RUN(folder, &sweep, .scheduler = follow(steps, 2, NULL, 0)));
+        assert_int_equal(fake.seen[0].ranks, 2);
+        assert_int_equal(fake.seen[0].resized, 3);
+        shut(&sweep, folder);
+    }
+    free(text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_trial_that_was_killed_for_its_time_is_not_tried_again),
         cmocka_unit_test(test_a_trial_that_was_refused_has_its_config),
+        cmocka_unit_test(test_a_reopened_trial_is_resized_once_more),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
 }
