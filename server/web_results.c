@@ -203,7 +203,7 @@ static const web_trial *best_of(const web_sweep *sweep)
     const web_trial *best = NULL;
     for (size_t i = 0; i < sweep->count; i++) {
         const web_trial *it = sweep->trials[i];
-        if (it->has_best &&
+        if (it->has_best && strcmp(it->state, "ERROR") != 0 &&
             (best == NULL || (maximize ? it->best > best->best : it->best < best->best)))
             best = it;
     }

@@ -199,7 +199,7 @@ static int tell(const settings *is, const troupe_sweep *sweep, troupe_status sta
     if (status == TROUPE_OK && config != NULL)
         return signals > 0 ? TOOL_STOPPED : TOOL_DONE;
     fprintf(stderr, "troupe tune: %s\n",
-            status != TROUPE_OK ? failure : "no trial has reported the metric");
+            status != TROUPE_OK ? failure : "no trial that did not fail has reported the metric");
     return TOOL_FAILED;
 }
 

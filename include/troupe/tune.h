@@ -256,10 +256,12 @@ TROUPE_EXPERIMENTAL const troupe_trial *troupe_sweep_trial(const troupe_sweep *s
                                                            size_t number);
 // Trials that the scheduler stopped early.
 TROUPE_EXPERIMENTAL size_t troupe_sweep_stopped(const troupe_sweep *sweep);
-// The trial with the best value of the metric over all its reports; NULL if no trial reported.
+// The trial with the best value of the metric over all its reports. One that runs counts with what
+// it has reported, one that failed does not count. NULL: there is none that counts.
 TROUPE_EXPERIMENTAL const troupe_trial *troupe_sweep_best(const troupe_sweep *sweep);
-// The trials that no other is better than in every objective (Pareto's front), in their order: an
-// array that belongs to the thread's arena. NULL: there are none, or memory is short.
+// Of the trials that have not failed, those that no other is better than in every objective
+// (Pareto's front), in their order: an array that belongs to the thread's arena. NULL: there are
+// none, or memory is short.
 TROUPE_EXPERIMENTAL const troupe_trial *const *troupe_sweep_front(const troupe_sweep *sweep,
                                                                   size_t *count);
 // Seconds that the sweep took; that it has taken by now.
@@ -267,12 +269,12 @@ TROUPE_EXPERIMENTAL double troupe_sweep_elapsed_s(const troupe_sweep *sweep);
 // Writes the table of trials: name, status, location, iteration, total time, metrics.
 TROUPE_EXPERIMENTAL void troupe_sweep_print(const troupe_sweep *sweep, FILE *out);
 
-// The best trial's config, typed; NULL if no trial reported.
+// The best trial's config, typed; NULL if there is none.
 #define troupe_best(loop, sweep) ((const troupe_config_##loop *)troupe_sweep_best_config(sweep))
 TROUPE_EXPERIMENTAL const void *troupe_sweep_best_config(const troupe_sweep *sweep);
 
 // The same as JSON: what troupe_submit_stored takes as settings, and a config as JSON of any other
-// sweep. It belongs to the thread's arena. NULL if no trial reported, or memory is short.
+// sweep. It belongs to the thread's arena. NULL if there is no best, or memory is short.
 TROUPE_EXPERIMENTAL const char *troupe_sweep_best_json(const troupe_sweep *sweep);
 
 TROUPE_END_C

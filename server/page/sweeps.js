@@ -80,7 +80,7 @@ export class SweepView {
   act() {}
 
   rank(trials, maximize) {
-    const scored = trials.filter((it) => it.best !== undefined).sort((a, b) => maximize ? b.best - a.best : a.best - b.best);
+    const scored = trials.filter((it) => it.best !== undefined && it.state !== 'ERROR').sort((a, b) => maximize ? b.best - a.best : a.best - b.best);
     return new Map(scored.map((it, i) => [it.name, i]));
   }
 

@@ -95,6 +95,9 @@ void trp_control_close_job(trp_control *control, trp_trial *trial, bool leave);
 // Takes a report's metrics in. *usable: it has all that the study needs, in *values.
 troupe_status trp_control_remember(trp_control *control, trp_trial *trial,
                                    const troupe_report_event *report, double *values, bool *usable);
+// Whether a trial that has a value is the best beside that one, which may be NULL.
+bool trp_control_is_better(const troupe_sweep *sweep, const trp_trial *trial,
+                           const trp_trial *best);
 void trp_control_give_up(trp_control *control, trp_trial *trial, const troupe_report_event *report);
 // The clone that was decided at the trial's last report has its source's newest checkpoint, and
 // that is put down.
@@ -113,8 +116,9 @@ troupe_status trp_control_take_checkpoint(trp_control *control, trp_trial *trial
 
 // ---- ends.c
 
-// Some trial has ended: whether the best was bettered since the last one had.
-void trp_control_count_end(trp_control *control);
+// A trial has ended: whether the best was bettered since the last one had. One that has failed is
+// not the best any more.
+void trp_control_count_end(trp_control *control, const trp_trial *trial);
 // Puts down how a trial has ended, and has the study take it in.
 troupe_status trp_control_put_end(trp_control *control, const trp_trial *trial);
 // A run of the trial is over, as its result says, which is the trial's then; NULL: there is none.

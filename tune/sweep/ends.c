@@ -22,20 +22,38 @@ static troupe_ending ending_of(const trp_trial *trial)
                                                        : TROUPE_ENDING_COMPLETE;
 }
 
-void trp_control_count_end(trp_control *control)
+// One that has failed leaves its place to the best of the others.
+static void drop_failed(troupe_sweep *sweep, const trp_trial *trial)
 {
+    if (trial != sweep->best || !trp_trial_failed(trial))
+        return;
+    sweep->best = NULL;
+    for (int i = 0; i < sweep->count; i++) {
+        const trp_trial *it = sweep->trials[i];
+        if (it != NULL && !isnan(it->view.best_metric) && !trp_trial_failed(it) &&
+            trp_control_is_better(sweep, it, sweep->best))
+            sweep->best = it;
+    }
+}
+
+void trp_control_count_end(trp_control *control, const trp_trial *trial)
+{
+    drop_failed(control->sweep, trial);
     const troupe_sweep *sweep = control->sweep;
     double best = sweep->best != NULL ? sweep->best->view.best_metric : (double)NAN;
-    bool bettered = sweep->best != NULL && best != control->best;
+    bool most = sweep->objectives[0].goal == TROUPE_MAXIMIZE;
+    bool bettered = sweep->best != NULL &&
+                    (isnan(control->best) || (most ? best > control->best : best < control->best));
     control->unbettered = bettered ? 0 : control->unbettered + 1;
     control->best = best;
 }
 
 troupe_status trp_control_put_end(trp_control *control, const trp_trial *trial)
 {
-    const troupe_sweep *sweep = control->sweep;
+    troupe_sweep *sweep = control->sweep;
     troupe_study_state state = trp_study_state(control->study, trial->number);
     if (state != TROUPE_STUDY_RUNNING && state != TROUPE_STUDY_PAUSED) {
+        drop_failed(sweep, trial);
         trp_journal_ended(control->record, trial);
         (void)trp_tune_record_sync(control->record, false);
         return TROUPE_OK;
@@ -49,7 +67,7 @@ troupe_status trp_control_put_end(trp_control *control, const trp_trial *trial)
                                                NULL, 0, failed ? trial->view.error : NULL, more);
     trp_buffer_free(&text);
     (void)trp_tune_record_sync(control->record, false); // Soon: the trial's run does not.
-    trp_control_count_end(control);
+    trp_control_count_end(control, trial);
     return status;
 }
 

@@ -91,12 +91,13 @@ static troupe_status note_report(trp_control *control, trp_trial *trial, const t
 
 static void note_end(trp_control *control, trp_trial *trial, const trp_replayed *line)
 {
-    if (line->decided)
-        trp_control_count_end(control);
-    if (trial->ended_before)
-        return;
+    bool again = trial->ended_before;
     trial->ended_before = true;
-    trial->state_before = line->state;
+    trial->state_before = again ? trial->state_before : line->state;
+    if (line->decided)
+        trp_control_count_end(control, trial);
+    if (again)
+        return;
     trial->error_before = line->error[0] != '\0' ? trp_strdup(line->error) : NULL;
     trial->view.reports = line->report.number;
     trial->view.elapsed_s = line->elapsed_s;

@@ -60,7 +60,7 @@ static bool read_objectives(const troupe_sweep *sweep, const troupe_report_event
 }
 
 // Of two with the same value the first one is the best.
-static bool is_better(const troupe_sweep *sweep, const trp_trial *trial, const trp_trial *best)
+bool trp_control_is_better(const troupe_sweep *sweep, const trp_trial *trial, const trp_trial *best)
 {
     double x = trial->view.best_metric, y = best != NULL ? best->view.best_metric : NAN;
     if (best == NULL || x == y)
@@ -78,7 +78,8 @@ troupe_status trp_control_remember(trp_control *control, trp_trial *trial,
     (void)trp_trial_report(trial, report, trp_sweep_metric(sweep), sweep->objectives[0].goal,
                            &value);
     double best = trial->view.best_metric;
-    if (!isnan(best) && is_better(sweep, trial, sweep->best))
+    if (!isnan(best) && !trp_trial_failed(trial) &&
+        trp_control_is_better(sweep, trial, sweep->best))
         sweep->best = trial;
     if (*usable && count > 1 && !isnan(best) && (isnan(before) || best != before)) {
         if (trial->at_best == NULL)

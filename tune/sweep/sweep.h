@@ -101,7 +101,7 @@ struct troupe_sweep {
     trp_trial **trials; // Those that have begun.
     int count, room;
     struct trp_kept *kept; // Results of earlier runs that were shown.
-    const trp_trial *best; // NULL: none has reported.
+    const trp_trial *best; // Of those that have not failed; NULL: none of them has reported.
     int wanted;            // How many there will be; 0: not known.
     int reports_most;      // Of a trial; 0: not known.
     // Of one that runs. `lock` is held by the controller while it works: who reads is let in where

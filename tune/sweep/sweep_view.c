@@ -76,6 +76,11 @@ const troupe_trial *troupe_sweep_best(const troupe_sweep *sweep)
     return view;
 }
 
+static bool counts(const trp_trial *trial)
+{
+    return !isnan(trial->view.best_metric) && !trp_trial_failed(trial);
+}
+
 // Whether one is as good in all objectives, and better in one.
 static bool dominates(const troupe_sweep *sweep, const trp_trial *one, const trp_trial *other)
 {
@@ -102,10 +107,9 @@ const troupe_trial *const *troupe_sweep_front(const troupe_sweep *sweep, size_t 
     const troupe_trial **front = trp_arena_alloc(arena, ((size_t)sweep->count + 1) * sizeof *front);
     for (int i = 0; front != NULL && i < sweep->count; i++) {
         const trp_trial *trial = sweep->trials[i];
-        bool in = !isnan(trial->view.best_metric);
+        bool in = counts(trial);
         for (int j = 0; in && j < sweep->count; j++)
-            in = isnan(sweep->trials[j]->view.best_metric) ||
-                 !dominates(sweep, sweep->trials[j], trial);
+            in = !counts(sweep->trials[j]) || !dominates(sweep, sweep->trials[j], trial);
         if (in)
             front[*count] = hand_out(sweep, trial);
         *count += in && front[*count] != NULL;

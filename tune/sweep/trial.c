@@ -126,6 +126,12 @@ void trp_trial_ended(trp_trial *trial, troupe_status status, const char *error, 
         trial->view.state = TROUPE_TRIAL_TERMINATED;
 }
 
+bool trp_trial_failed(const trp_trial *trial)
+{
+    return trial->view.state == TROUPE_TRIAL_ERROR ||
+           (trial->ended_before && trial->state_before == TROUPE_TRIAL_ERROR);
+}
+
 bool trp_trial_is_stopping(const trp_trial *trial)
 {
     return trial->broken || trial->halted || trial->decision == TROUPE_ACT_STOP ||

@@ -97,6 +97,8 @@ void trp_trial_broken(trp_trial *trial, const char *error);
 // Its job is done: `status` and `error` of its result (or of getting it), `stopped` by request or
 // not.
 void trp_trial_ended(trp_trial *trial, troupe_status status, const char *error, bool stopped);
+// Whether it has ended so, in this life of the sweep or in an earlier one.
+bool trp_trial_failed(const trp_trial *trial);
 // Whether its job has been asked to stop for good.
 bool trp_trial_is_stopping(const trp_trial *trial);
 

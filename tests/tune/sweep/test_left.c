@@ -292,6 +292,70 @@ static void test_patience_counts_over_all_lives(void **state)
     free(text);
 }
 
+// The trial with 0 fails, and is the best until then.
+static double by_hidden(const fake_settings *config, int report)
+{
+    (void)report;
+    pthread_mutex_lock(&fake.lock);
+    if (config->hidden == 0)
+        fake.jobs[fake.submitted - 1]->config.fail_at = 1;
+    pthread_mutex_unlock(&fake.lock);
+    return config->hidden;
+}
+
+static troupe_status run_failing(const char *folder, troupe_sweep **sweep)
+{
+    static const troupe_param rows[] = {
+        TROUPE_FIXED(fake_settings, epochs, 2),
+        TROUPE_CHOICE(fake_settings, hidden, 5, 0, 6, 4, 7, 8, 9, 3)};
+    fake_open(1);
+    fake.curve = by_hidden;
+    return trp_sweep_run(
+        &fake_port, &fit, rows, 2, sweep,
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options),
+                               .name = "failing",
+                               .metric = "loss",
+                               .goal = TROUPE_MINIMIZE,
+                               .search = TROUPE_SEARCH_GRID,
+                               .concurrent = 1,
+                               .patience = 3,
+                               .open = TROUPE_OPEN_RESUME_OR_NEW,
+                               .train = TROUPE_OPTIONS(troupe_train_options, .storage = folder)});
+}
+
+// The fourth betters the first, which is the best once the second has failed.
+static void check_failing(troupe_sweep *sweep)
+{
+    assert_int_equal(troupe_sweep_count(sweep), 7);
+    assert_int_equal(troupe_sweep_trial(sweep, 1)->state, TROUPE_TRIAL_ERROR);
+    assert_ptr_equal(troupe_sweep_best(sweep), troupe_sweep_trial(sweep, 3));
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static void test_a_trial_that_failed_is_not_the_best_in_any_life(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    char *folder = support_directory_make();
+    ok(run_failing(folder, &sweep));
+    check_failing(sweep);
+    char *text = record_of(folder, "failing");
+    support_directory_remove(folder);
+    int ends = 0;
+    for (const char *at = text; *at != '\0'; at = strchr(at, '\n') + 1) {
+        if (!is(at, "end"))
+            continue;
+        ends++;
+        folder = leave_record("failing", text, (size_t)(strchr(at, '\n') + 1 - text));
+        ok(run_failing(folder, &sweep));
+        check_failing(sweep);
+        support_directory_remove(folder);
+    }
+    assert_int_equal(ends, 7);
+    free(text);
+}
+
 // The same record, of a life that took 100 s up to the end of its first trial.
 static void test_time_counts_over_all_lives(void **state)
 {
@@ -355,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_killed_behind_any_line_a_sweep_decides_the_same),
         cmocka_unit_test(test_killed_behind_any_line_a_sweep_with_gates_decides_the_same),
         cmocka_unit_test(test_patience_counts_over_all_lives),
+        cmocka_unit_test(test_a_trial_that_failed_is_not_the_best_in_any_life),
         cmocka_unit_test(test_time_counts_over_all_lives),
         cmocka_unit_test(test_a_stopping_trial_need_not_report_the_metric),
     };

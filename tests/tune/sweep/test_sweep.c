@@ -283,6 +283,12 @@ static void test_options_of_the_run_are_drawn(void **state)
 
 // ---- failures
 
+// One that is to fail is the best, until it does.
+static double failing_best(const fake_settings *config, int report)
+{
+    return config->fail_at > 0 ? 0 : 1.0 / report;
+}
+
 static void test_a_failed_trial_leaves_the_others_alone(void **state)
 {
     (void)state;
@@ -291,6 +297,7 @@ static void test_a_failed_trial_leaves_the_others_alone(void **state)
                                         TROUPE_CHOICE(fake_settings, fail_at, 0, 3, 0, 0)};
     troupe_sweep *sweep;
     fake_open(2);
+    fake.curve = failing_best;
     ok(trp_sweep_run(
         &fake_port, &fit, rows, 2, &sweep,
         &(troupe_tune_options){.size = sizeof(troupe_tune_options),
@@ -298,6 +305,11 @@ static void test_a_failed_trial_leaves_the_others_alone(void **state)
                                .goal = TROUPE_MINIMIZE,
                                .search = TROUPE_SEARCH_GRID,
                                .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)}));
+    size_t count;
+    const troupe_trial *const *front = troupe_sweep_front(sweep, &count);
+    assert_ptr_equal(troupe_sweep_best(sweep), troupe_sweep_trial(sweep, 0));
+    assert_int_equal(count, 3);
+    assert_ptr_equal(front[0], troupe_sweep_best(sweep));
     for (size_t i = 0; i < 4; i++) {
         const troupe_trial *trial = troupe_sweep_trial(sweep, i);
         assert_int_equal(trial->state, i == 1 ? TROUPE_TRIAL_ERROR : TROUPE_TRIAL_TERMINATED);
@@ -328,6 +340,7 @@ static void test_a_sweep_of_failures_fails_with_the_first_sentence(void **state)
     assert_non_null(strstr(troupe_last_error()->text, "the loss is not finite"));
     assert_non_null(sweep);
     assert_int_equal(troupe_sweep_count(sweep), 3);
+    assert_null(troupe_sweep_best(sweep));
     troupe_sweep_free(&sweep);
     fake_shut();
 }
