@@ -440,7 +440,7 @@ troupe_status trp_trials_importance(const trp_trials *trials, const troupe_impor
         dims[i] = trials->columns[i].dim;
     for (size_t i = 0; i < trials->count && points != NULL; i += every) {
         const trp_seen_trial *it = trials->trials[i];
-        double value = it->state == TRP_TRIALS_ERROR ? (double)NAN : it->values[objective];
+        double value = trp_trials_counts(it) ? it->values[objective] : (double)NAN;
         memcpy(points + used * columns, it->x, columns * sizeof *points);
         scores[used++] = trials->goals[objective] == TROUPE_MAXIMIZE ? -value : value;
     }

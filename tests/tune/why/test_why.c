@@ -124,6 +124,35 @@ static void test_importance_of_a_record(void **state)
     assert_int_equal(troupe_importance_of("/no/such/folder", &params, &count), TROUPE_NOT_FOUND);
 }
 
+// They may be better than all that count.
+static void test_importance_is_of_trials_that_count(void **state)
+{
+    (void)state;
+    const troupe_param_importance *params;
+    size_t count;
+    write_sweep(", \"space\": {\"a\": {\"uniform\": [0, 1]}, \"b\": {\"uniform\": [0, 1]}, \"c\": "
+                "{\"uniform\": [0, 1]}}");
+    trp_buffer text = {0};
+    for (int i = 0; i < 20; i++)
+        trp_buffer_printf(
+            &text,
+            "{\"event\": \"suggest\", \"trial\": %d, \"params\": {\"c\": 0.9, \"b\": 0.1, "
+            "\"a\": 0.5, \"text\": \"it's\"}}\n"
+            "{\"event\": \"end\", \"trial\": %d, \"state\": \"%s\", \"values\": [1e6]%s}\n",
+            5000 + i, 5000 + i, i % 2 == 0 ? "TERMINATED" : "ERROR",
+            i % 2 == 0 ? ", \"violation\": 0.5" : "");
+    assert_false(text.failed);
+    FILE *file = fopen(record, "ae");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text.data, 1, text.size, file), text.size);
+    assert_int_equal(fclose(file), 0);
+    trp_buffer_free(&text);
+    assert_int_equal(troupe_importance_of(folder, &params, &count), TROUPE_OK);
+    assert_int_equal(count, 3);
+    for (size_t i = 0; i < count; i++)
+        assert_true(fabs(params[i].value - known_cases[0].pedanova[i]) <= 1e-9 * params[i].value);
+}
+
 static int best_of_case(void)
 {
     int best = 0;
@@ -257,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_importance_of_trials_at_hand),
         cmocka_unit_test(test_what_is_out_of_range_is_refused),
         TEST(test_importance_of_a_record),
+        TEST(test_importance_is_of_trials_that_count),
         TEST(test_the_best_trial),
         TEST(test_a_study_that_runs),
         TEST(test_the_commands),
