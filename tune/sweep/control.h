@@ -126,9 +126,6 @@ troupe_status trp_control_take_result(trp_control *control, trp_trial *trial, tr
                                       const char *error, bool stopped, troupe_result *result);
 // Its job has ended: takes the result, and does what follows from it.
 troupe_status trp_control_collect(trp_control *control, trp_trial *trial);
-// A report on the way to a pause that the trial does not come to counts, and no more.
-troupe_status trp_control_count_only(trp_control *control, trp_trial *trial,
-                                     const troupe_report_event *report);
 // The next run of a trial begins with the clone's checkpoint and config,
 troupe_status trp_control_go_on_as_clone(trp_control *control, trp_trial *trial);
 // or from the trial's newest checkpoint, or else as the last one began.

@@ -103,22 +103,12 @@ void trp_control_drop_pent(trp_trial *trial)
         trp_control_drop_first_pent(trial);
 }
 
-troupe_status trp_control_count_only(trp_control *control, trp_trial *trial,
-                                     const troupe_report_event *report)
-{
-    double values[TRP_OBJECTIVES_MAX];
-    bool usable;
-    trial->taken = report->number;
-    TROUPE_TRY(trp_control_remember(control, trial, report, values, &usable));
-    trp_journal_reported(control->record, control->sweep, trial, report);
-    return TROUPE_OK;
-}
-
 // What a trial has reported on its way to a pause that it did not come to counts and is put down,
 // and no more.
 static troupe_status count_pent(trp_control *control, trp_trial *trial)
 {
-    double elapsed_s = trial->view.elapsed_s;
+    double elapsed_s = trial->view.elapsed_s, values[TRP_OBJECTIVES_MAX];
+    bool usable;
     troupe_status status = TROUPE_OK;
     for (; trial->pent != NULL && status == TROUPE_OK; trp_control_drop_first_pent(trial)) {
         troupe_report_event report = trial->pent->event->report;
@@ -126,7 +116,10 @@ static troupe_status count_pent(trp_control *control, trp_trial *trial)
         report.elapsed_s += trial->base_s;
         if (report.number <= trial->taken)
             continue;
-        status = trp_control_count_only(control, trial, &report);
+        trial->taken = report.number;
+        status = trp_control_remember(control, trial, &report, values, &usable);
+        if (status == TROUPE_OK)
+            trp_journal_reported(control->record, control->sweep, trial, &report);
     }
     trial->view.elapsed_s = elapsed_s; // The run's, up to its end.
     return status;

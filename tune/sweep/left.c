@@ -187,8 +187,7 @@ troupe_status trp_control_find_left(trp_control *control, trp_trial *trial)
 typedef struct catching_up {
     trp_control *control;
     trp_trial *trial;
-    bool only_counts; // They came on the way to a pause that the run has not come to,
-    bool keeps;       // or is to come to when it is opened again.
+    bool keeps; // They came on the way to a pause that the run has not come to.
     troupe_status status;
 } catching_up;
 
@@ -221,10 +220,8 @@ static troupe_status take_left_report(const catching_up *it, const troupe_report
         TROUPE_TRY(trp_control_take_checkpoint(it->control, trial, event));
     if (pauses && it->keeps)
         return keep_pent(trial, event);
-    if (pauses && !it->only_counts) // It is looked at when the trial goes on.
+    if (pauses) // It is looked at when the trial goes on.
         return TROUPE_OK;
-    if (pauses)
-        return trp_control_count_only(it->control, trial, &report);
     return trp_control_take_new(it->control, trial, &report, &act);
 }
 
@@ -246,11 +243,9 @@ static void catch_checkpoint(void *user, troupe_job *job, const troupe_checkpoin
 }
 
 // A trial counts as one that runs, for the time of this, unless it is paused.
-static troupe_status catch_up(trp_control *control, trp_trial *trial, bool only_counts, bool keeps,
-                              trp_left *left)
+static troupe_status catch_up(trp_control *control, trp_trial *trial, bool keeps, trp_left *left)
 {
-    catching_up it = {
-        .control = control, .trial = trial, .only_counts = only_counts, .keeps = keeps};
+    catching_up it = {.control = control, .trial = trial, .keeps = keeps};
     const troupe_follower follower = {.size = sizeof follower,
                                       .report = catch_report,
                                       .user = &it,
@@ -364,7 +359,7 @@ troupe_status trp_control_take_left(trp_control *control, trp_trial *trial, bool
     bool comes = waits && left.is_there && !left.paused && !made;
     give_back(control, &left);
     bool paused = trial->decision == TROUPE_ACT_PAUSE;
-    TROUPE_TRY(catch_up(control, trial, ended, comes, &left));
+    TROUPE_TRY(catch_up(control, trial, ended || comes, &left));
     if (trial->decision == TROUPE_ACT_PAUSE && !paused) { // It was decided now.
         give_back(control, &left);
         return trp_control_take_left(control, trial, false);

@@ -102,6 +102,34 @@ static void test_a_trial_that_was_killed_for_its_time_is_not_tried_again(void **
     free(text);
 }
 
+// What it has reported on its way to the pause is decided on when it goes on, as in one life.
+static void test_a_trial_that_fails_on_its_way_to_a_pause_has_its_reports_decided_on(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_PAUSE},
+                                 {.trial = 0, .report = 4, .act = TROUPE_ACT_STOP}};
+    static const going_on goings[] = {{.trial = 0, .after_trial = 1, .after_report = EVERY}};
+    char *text = learn(FOLLOW(steps, goings));
+    for (int retries = 0; retries < 2; retries++) {
+        troupe_sweep *sweep;
+        char *folder = kill_behind(text, 0, 3, true);
+        fake.runs[0][0] = (fake_left){.there = true,
+                                      .ended = true,
+                                      .reports = 4,
+                                      .config = configs[0],
+                                      .status = TROUPE_FAILED,
+                                      .error = "it fell"};
+        ok(RUN(folder, &sweep, .retries = retries,
+               .scheduler = follow(steps, 2, goings, (size_t)retries)));
+        const troupe_trial *trial = troupe_sweep_trial(sweep, 0);
+        assert_int_equal(trial->state, retries > 0 ? TROUPE_TRIAL_STOPPED : TROUPE_TRIAL_ERROR);
+        assert_int_equal(trial->reports, 4);
+        assert_int_equal(fake.submitted, 1);
+        shut(&sweep, folder);
+    }
+    free(text);
+}
+
 // ---- what is known of them
 
 static void test_a_trial_that_was_refused_has_its_config(void **state)
@@ -152,6 +180,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_trial_that_was_killed_for_its_time_is_not_tried_again),
+        cmocka_unit_test(test_a_trial_that_fails_on_its_way_to_a_pause_has_its_reports_decided_on),
         cmocka_unit_test(test_a_trial_that_was_refused_has_its_config),
         cmocka_unit_test(test_a_reopened_trial_is_resized_once_more),
     };
