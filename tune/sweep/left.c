@@ -269,8 +269,9 @@ static troupe_status catch_up(trp_control *control, trp_trial *trial, bool keeps
 
 // ---- what follows
 
-// Whether the run has come to its end: it was to stop, and has made the reports that it makes then;
-// or it is another one's from here on.
+// Whether the run has come to its end: it was to stop, and has made the reports that it makes then,
+// or a checkpoint behind its stop, which the last of these is for; or it is another one's from here
+// on.
 static bool has_come_to_its_end(const trp_control *control, const trp_trial *trial,
                                 const trp_left *left)
 {
@@ -282,8 +283,9 @@ static bool has_come_to_its_end(const trp_control *control, const trp_trial *tri
     if (!left->is_there)
         return false;
     trp_study_decided(control->study, trial->number, &report, &verdict);
+    bool made = left->reports + trial->base >= report + behind && !left->saving;
     return (trial->decision == TROUPE_ACT_STOP || trial->decision == TROUPE_ACT_END) &&
-           left->reports + trial->base >= report + behind && !left->saving;
+           (made || left->saved + trial->base > report);
 }
 
 // Whether what the run has told of its end is that of the trial's run: not where the program itself

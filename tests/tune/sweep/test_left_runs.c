@@ -102,6 +102,51 @@ static void test_a_trial_that_was_killed_for_its_time_is_not_tried_again(void **
     free(text);
 }
 
+static const troupe_stages stages = {.saves_when_due = true};
+static const troupe_trainer fit_when_due = {.abi = TROUPE_ABI,
+                                            .name = "fit",
+                                            .config = &troupe_type_fake_settings,
+                                            .run = never_run,
+                                            .stages = &stages};
+
+// One that saves when it is due makes a report more after its stop, for its last checkpoint. One
+// that has a checkpoint behind the stop needs none.
+static void test_a_stopped_run_makes_no_report_that_it_has_made(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_STOP}};
+    static const struct {
+        int reports;
+        bool saving;
+        int reopened;
+    } cases[] = {{3, false, 1}, {4, false, 0}, {4, true, 1}, {5, false, 0}};
+    char *text = learn(follow(steps, 1, NULL, 0));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        troupe_sweep *sweep;
+        char *folder = kill_behind(text, 0, 3, true);
+        fake.runs[0][0] = (fake_left){.there = true,
+                                      .reports = cases[i].reports,
+                                      .saving = cases[i].saving,
+                                      .config = configs[0]};
+        ok(trp_sweep_run(&fake_gated_port, &fit_when_due, space, ROWS, &sweep,
+                         &(troupe_tune_options){
+                             .size = sizeof(troupe_tune_options),
+                             .metric = "loss",
+                             .goal = TROUPE_MINIMIZE,
+                             .trials = TRIALS,
+                             .concurrent = 1,
+                             .name = "left",
+                             .search = TROUPE_SEARCH_RANDOM,
+                             .open = TROUPE_OPEN_RESUME,
+                             .scheduler = follow(steps, 1, NULL, 0),
+                             .train = TROUPE_OPTIONS(troupe_train_options, .storage = folder)}));
+        assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_STOPPED);
+        assert_int_equal(fake.submitted, TRIALS - 1 + cases[i].reopened);
+        shut(&sweep, folder);
+    }
+    free(text);
+}
+
 // What it has reported on its way to the pause is decided on when it goes on, as in one life.
 static void test_a_trial_that_fails_on_its_way_to_a_pause_has_its_reports_decided_on(void **state)
 {
@@ -180,6 +225,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_trial_that_was_killed_for_its_time_is_not_tried_again),
+        cmocka_unit_test(test_a_stopped_run_makes_no_report_that_it_has_made),
         cmocka_unit_test(test_a_trial_that_fails_on_its_way_to_a_pause_has_its_reports_decided_on),
         cmocka_unit_test(test_a_trial_that_was_refused_has_its_config),
         cmocka_unit_test(test_a_reopened_trial_is_resized_once_more),
