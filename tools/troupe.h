@@ -30,6 +30,17 @@ int tool_tune_run(int argc, char **argv);
 int tool_tune_train_best(int argc, char **argv);
 int tool_worker(int argc, char **argv);
 
+// What `troupe tune best` and `train-best` go by: rows for getopt_long, and what takes one of them
+// in; false: it is none, or not well-formed, which is said.
+#define TOOL_TUNE_BY                                                                               \
+    {"metric", required_argument, NULL, 'm'}, {"goal", required_argument, NULL, 'g'},              \
+    {                                                                                              \
+        "scope", required_argument, NULL, 's'                                                      \
+    }
+struct troupe_best_options;
+bool tool_tune_by(const char *command, int option, const char *given,
+                  struct troupe_best_options *how);
+
 // Sets *pid to the driver of the one node that there is (of this user, or of all), unless it is
 // set. Else says on stderr why not, in the name of the command, and returns what to end with.
 int tool_choose_node(const char *command, int *pid, bool all);

@@ -82,9 +82,9 @@ static int train_model(const char *model, const char *config, const char *folder
 }
 
 // Returns on failure alone.
-static int train_own(const char *folder)
+static int train_own(const char *folder, const troupe_best_options *how)
 {
-    if (troupe_best_trial_exec(folder) != TROUPE_UNSUPPORTED)
+    if (troupe_best_trial_exec_by_with(folder, how) != TROUPE_UNSUPPORTED)
         return failed("train-best");
     fprintf(stderr,
             "troupe tune train-best: %s; give a trainer this config yourself, or say --model REF "
@@ -96,22 +96,28 @@ static int train_own(const char *folder)
 int tool_tune_train_best(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"model", required_argument, NULL, 'm'},
+        TOOL_TUNE_BY,
+        {"model", required_argument, NULL, 'r'},
         {NULL, 0, NULL, 0},
     };
-    const char *takes = "DIR [--model REF] [-- OPTION...]", *model = NULL, *folder = NULL;
+    const char *takes = "[--metric NAME] [--goal min|max] [--scope SCOPE] DIR [--model REF] "
+                        "[-- OPTION...]";
+    const char *model = NULL, *folder = NULL;
+    troupe_best_options by = {.size = sizeof by}, *how = NULL;
     troupe_best_trial best;
     for (int option; (option = getopt_long(argc, argv, "-", options, NULL)) != -1;) {
         if (option == 1 && folder == NULL)
             folder = optarg;
-        else if (option == 'm')
+        else if (option == 'r')
             model = optarg;
+        else if (tool_tune_by("train-best", option, optarg, &by))
+            how = &by;
         else
             return misused("train-best", takes);
     }
     if (folder == NULL)
         return misused("train-best", takes);
-    if (troupe_best_trial_get(folder, &best) != TROUPE_OK)
+    if (troupe_best_trial_get_by_with(folder, &best, sizeof best, how) != TROUPE_OK)
         return failed("train-best");
     fprintf(stderr, "trial %d, value %g: %s\n", best.number, best.value, best.config);
     if (model == NULL)
@@ -122,5 +128,5 @@ int tool_tune_train_best(int argc, char **argv)
         fprintf(stderr, "troupe tune train-best: OPTIONs are for a version of a repository\n");
         return TOOL_MISUSED;
     }
-    return best.command != NULL ? run_command(best.command) : train_own(folder);
+    return best.command != NULL ? run_command(best.command) : train_own(folder, how);
 }

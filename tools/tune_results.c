@@ -21,17 +21,17 @@ static int failed(const char *command)
 
 // ---- best
 
-static bool read_goal(const char *given, troupe_goal *goal)
+static bool read_goal(const char *command, const char *given, troupe_goal *goal)
 {
     bool least = strcmp(given, "min") == 0 || strcmp(given, "minimize") == 0;
     bool most = strcmp(given, "max") == 0 || strcmp(given, "maximize") == 0;
     *goal = least ? TROUPE_MINIMIZE : TROUPE_MAXIMIZE;
     if (!least && !most)
-        fprintf(stderr, "troupe tune best: --goal is \"%s\": expected min or max\n", given);
+        fprintf(stderr, "troupe tune %s: --goal is \"%s\": expected min or max\n", command, given);
     return least || most;
 }
 
-static bool read_scope(const char *given, troupe_scope *scope)
+static bool read_scope(const char *command, const char *given, troupe_scope *scope)
 {
     static const char *const names[] = {[TROUPE_SCOPE_ALL] = "all",
                                         [TROUPE_SCOPE_LAST] = "last",
@@ -44,57 +44,38 @@ static bool read_scope(const char *given, troupe_scope *scope)
             return true;
         }
     fprintf(stderr,
-            "troupe tune best: --scope is \"%s\": expected all, last, avg, last-5-avg or "
+            "troupe tune %s: --scope is \"%s\": expected all, last, avg, last-5-avg or "
             "last-10-avg\n",
-            given);
+            command, given);
     return false;
 }
 
-static int print_best(const char *folder, const troupe_best_options *how)
+bool tool_tune_by(const char *command, int option, const char *given, troupe_best_options *how)
 {
-    troupe_results *results;
-    const troupe_trial_results *best;
-    double value;
-    if (troupe_results_open(folder, &results) != TROUPE_OK)
-        return failed("best");
-    troupe_status status = troupe_results_best_with(results, &best, &value, how);
-    if (status == TROUPE_OK) {
-        fprintf(stderr, "trial %d, value %g\n", best->number, value);
-        printf("%s\n", best->config != NULL ? best->config : "null");
-    }
-    troupe_results_free(&results);
-    return status == TROUPE_OK ? TOOL_DONE : failed("best");
+    if (option == 'm')
+        how->metric = given;
+    return option == 'g'   ? read_goal(command, given, &how->goal)
+           : option == 's' ? read_scope(command, given, &how->scope)
+                           : option == 'm';
 }
 
 int tool_tune_best(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"metric", required_argument, NULL, 'm'},
-        {"goal", required_argument, NULL, 'g'},
-        {"scope", required_argument, NULL, 's'},
-        {NULL, 0, NULL, 0},
-    };
+    static const struct option options[] = {TOOL_TUNE_BY, {NULL, 0, NULL, 0}};
     const char *takes = "[--metric NAME] [--goal min|max] [--scope SCOPE] DIR";
     troupe_best_options how = {.size = sizeof how};
-    bool given = false, good = true;
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        given = true;
-        if (option == 'm')
-            how.metric = optarg;
-        else if (option == 'g')
-            good = good && read_goal(optarg, &how.goal);
-        else if (option == 's')
-            good = good && read_scope(optarg, &how.scope);
-        else
+    bool given = false;
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1; given = true)
+        if (!tool_tune_by("best", option, optarg, &how))
             return misused("best", takes);
-    }
-    if (!good || optind + 1 != argc)
+    if (optind + 1 != argc)
         return misused("best", takes);
-    if (given)
-        return print_best(argv[optind], &how);
     troupe_best_trial best;
-    if (troupe_best_trial_get(argv[optind], &best) != TROUPE_OK)
+    if (troupe_best_trial_get_by_with(argv[optind], &best, sizeof best, given ? &how : NULL) !=
+        TROUPE_OK)
         return failed("best");
+    if (given)
+        fprintf(stderr, "trial %d, value %g\n", best.number, best.value);
     printf("%s\n", best.config);
     return TOOL_DONE;
 }

@@ -17,6 +17,7 @@
 #include <stdio.h>
 
 #include <troupe/tune.h>
+#include <troupe/why.h>
 
 TROUPE_BEGIN_C
 
@@ -111,6 +112,25 @@ troupe_sweep_best_by_with(const troupe_sweep *sweep, const troupe_trial **trial,
     troupe_sweep_best_by_with(                                                                     \
         (sweep), (trial), (value),                                                                 \
         &(troupe_best_options){.size = sizeof(troupe_best_options), __VA_ARGS__})
+
+// The same of a folder or a file, in place of what troupe_best_trial_get (why.h) takes for the
+// best:
+//     troupe_best_trial_get_by("runs/fit", &best, .metric = "accuracy", .goal = TROUPE_MAXIMIZE)
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_best_trial_get_by_with(
+    const char *path, troupe_best_trial *best, size_t size, const troupe_best_options *how);
+#define troupe_best_trial_get_by(...) TROUPE_BEST_TRIAL_GET_BY_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_BEST_TRIAL_GET_BY_(path, best, ...)                                                 \
+    troupe_best_trial_get_by_with(                                                                 \
+        (path), (best), sizeof(troupe_best_trial),                                                 \
+        &(troupe_best_options){.size = sizeof(troupe_best_options), __VA_ARGS__})
+
+// Trains that one once more, as troupe_best_trial_exec (why.h) does: returns on failure alone.
+TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
+troupe_best_trial_exec_by_with(const char *path, const troupe_best_options *how);
+#define troupe_best_trial_exec_by(...) TROUPE_BEST_TRIAL_EXEC_BY_(__VA_ARGS__, .unused_ = 0)
+#define TROUPE_BEST_TRIAL_EXEC_BY_(path, ...)                                                      \
+    troupe_best_trial_exec_by_with(                                                                \
+        (path), &(troupe_best_options){.size = sizeof(troupe_best_options), __VA_ARGS__})
 
 typedef enum troupe_export_format {
     TROUPE_EXPORT_CSV, // With a line of names, quoted as RFC 4180 says; what is not known is empty.

@@ -140,5 +140,8 @@ void null_why(void **state)
     REFUSED(troupe_best_trial_get, (NULL, &best, sizeof best), "path");
     REFUSED(troupe_best_trial_get, ("none", NULL, sizeof best), "best");
     REFUSED(troupe_best_trial_exec, (NULL), "path");
+    REFUSED(troupe_best_trial_get_by_with, (NULL, &best, sizeof best, NULL), "path");
+    REFUSED(troupe_best_trial_get_by_with, ("none", NULL, sizeof best, NULL), "best");
+    REFUSED(troupe_best_trial_exec_by_with, (NULL, NULL), "path");
     assert_int_equal(null_faults, 0);
 }

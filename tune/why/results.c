@@ -114,10 +114,9 @@ static const trp_range ranges[] = {
 
 // What is asked for, with defaults filled in. *objective: which of the sweep's the metric is, or
 // how many it has.
-static troupe_status take_options(const troupe_results *results, const troupe_best_options *how,
+static troupe_status take_options(const trp_trials *seen, const troupe_best_options *how,
                                   troupe_best_options *taken, size_t *objective)
 {
-    const trp_trials *seen = &results->seen;
     TROUPE_TRY(TRP_OPTIONS_TAKE("troupe_results_best", *taken, how));
     TROUPE_TRY(
         trp_ranges_check("troupe_results_best", ranges, sizeof ranges / sizeof *ranges, taken));
@@ -136,26 +135,25 @@ static troupe_status take_options(const troupe_results *results, const troupe_be
     return TROUPE_OK;
 }
 
-static double value_of(const troupe_results *results, size_t index, const troupe_best_options *how,
-                       size_t objective)
+static double value_of(const trp_trials *seen, const trp_seen_trial *it,
+                       const troupe_best_options *how, size_t objective)
 {
-    const trp_seen_trial *it = results->seen.trials[index];
-    double told = objective < results->seen.objectives ? it->told[objective] : (double)NAN;
+    double told = objective < seen->objectives ? it->told[objective] : (double)NAN;
     return trp_seen_value(it->reports_kept, it->report_count, how->metric, how->goal, how->scope,
                           told);
 }
 
 // Refuses, with the metrics that there are.
-static troupe_status none_has(const troupe_results *results, const char *who, const char *metric)
+static troupe_status none_has(const trp_trials *seen, const char *who, const char *metric)
 {
-    const trp_seen_names *names = &results->seen.metric_names;
+    const trp_seen_names *names = &seen->metric_names;
     char known[256] = "";
     size_t length = 0;
     for (size_t i = 0; i < names->count && length < sizeof known - 1; i++)
         length += (size_t)snprintf(known + length, sizeof known - length, "%s%s",
                                    i == 0 ? "" : ", ", names->names[i]);
     return troupe_fail(TROUPE_NOT_FOUND, "%s of %s has a value of %s; reports have %s", who,
-                       results->seen.name, metric, names->count == 0 ? "no metrics" : known);
+                       seen->name, metric, names->count == 0 ? "no metrics" : known);
 }
 
 troupe_status troupe_results_value_with(const troupe_results *results, size_t index, double *value,
@@ -165,14 +163,40 @@ troupe_status troupe_results_value_with(const troupe_results *results, size_t in
     size_t objective;
     TRP_REQUIRE(results);
     TRP_REQUIRE(value);
-    TROUPE_TRY(take_options(results, how, &taken, &objective));
-    if (index >= results->seen.count)
+    const trp_trials *seen = &results->seen;
+    TROUPE_TRY(take_options(seen, how, &taken, &objective));
+    if (index >= seen->count)
         return troupe_fail(TROUPE_INVALID, "there is no trial at %zu: there are %zu", index,
-                           results->seen.count);
-    double found = value_of(results, index, &taken, objective);
+                           seen->count);
+    double found = value_of(seen, seen->trials[index], &taken, objective);
     if (isnan(found))
-        return none_has(results, "that trial", taken.metric);
+        return none_has(seen, "that trial", taken.metric);
     *value = found;
+    return TROUPE_OK;
+}
+
+// Where in seen->trials the best is.
+static troupe_status find_best(const trp_trials *seen, const troupe_best_options *how,
+                               size_t *index, double *value)
+{
+    troupe_best_options taken;
+    size_t objective, best = seen->count;
+    double best_value = (double)NAN;
+    TROUPE_TRY(take_options(seen, how, &taken, &objective));
+    for (size_t i = 0; i < seen->count; i++) {
+        const trp_seen_trial *it = seen->trials[i];
+        double found = trp_trials_counts(it) ? value_of(seen, it, &taken, objective) : (double)NAN;
+        bool better = isnan(best_value) ||
+                      (taken.goal == TROUPE_MAXIMIZE ? found > best_value : found < best_value);
+        if (isnan(found) || !better)
+            continue;
+        best = i;
+        best_value = found;
+    }
+    if (best == seen->count)
+        return none_has(seen, "no trial", taken.metric);
+    *index = best;
+    *value = best_value;
     return TROUPE_OK;
 }
 
@@ -180,28 +204,32 @@ troupe_status troupe_results_best_with(const troupe_results *results,
                                        const troupe_trial_results **trial, double *value,
                                        const troupe_best_options *how)
 {
-    troupe_best_options taken;
-    size_t objective;
-    const troupe_trial_results *best = NULL;
-    double best_value = (double)NAN;
+    size_t best;
+    double best_value;
     TRP_REQUIRE(results);
     TRP_REQUIRE(trial);
-    TROUPE_TRY(take_options(results, how, &taken, &objective));
-    for (size_t i = 0; i < results->seen.count; i++) {
-        double found = trp_trials_counts(results->seen.trials[i])
-                           ? value_of(results, i, &taken, objective)
-                           : (double)NAN;
-        if (isnan(found) || (best != NULL && !(taken.goal == TROUPE_MAXIMIZE ? found > best_value
-                                                                             : found < best_value)))
-            continue;
-        best = &results->views[i];
-        best_value = found;
-    }
-    if (best == NULL)
-        return none_has(results, "no trial", taken.metric);
-    *trial = best;
+    TROUPE_TRY(find_best(&results->seen, how, &best, &best_value));
+    *trial = &results->views[best];
     if (value != NULL)
         *value = best_value;
+    return TROUPE_OK;
+}
+
+troupe_status trp_trials_read_best(const char *path, const troupe_best_options *how,
+                                   trp_trials *trials, const trp_seen_trial **best, double *value)
+{
+    if (how != NULL) {
+        size_t index;
+        TROUPE_TRY(trp_trials_read_whole(path, trials));
+        TROUPE_TRY(find_best(trials, how, &index, value));
+        *best = trials->trials[index];
+    } else {
+        TROUPE_TRY(trp_trials_read(path, trials));
+        *best = trp_trials_best(trials);
+        *value = *best != NULL ? (*best)->values[0] : (double)NAN;
+    }
+    if (*best == NULL || (*best)->config.size == 0)
+        return troupe_fail(TROUPE_NOT_FOUND, "no trial of %s has a value", trials->file);
     return TROUPE_OK;
 }
 

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <tune/sweep/best_mode.h>
-#include <tune/why/trials.h>
+#include <tune/why/results.h>
 #include <unistd.h>
 
 typedef struct again {
@@ -133,27 +133,31 @@ static troupe_status start(again *it)
     return status;
 }
 
-static troupe_status run(const char *path, again *it)
+static troupe_status run(const char *path, const troupe_best_options *how, again *it)
 {
-    TROUPE_TRY(trp_trials_read(path, &it->trials));
-    const trp_seen_trial *best = trp_trials_best(&it->trials);
+    const trp_seen_trial *best;
+    double value;
+    TROUPE_TRY(trp_trials_read_best(path, how, &it->trials, &best, &value));
     TROUPE_TRY(check_kind(&it->trials));
-    if (best == NULL || best->config.size == 0)
-        return troupe_fail(TROUPE_NOT_FOUND, "no trial of %s has a value", it->trials.file);
     TROUPE_TRY(read_program(it));
     TROUPE_TRY(make_request(it, best));
     TROUPE_TRY(check_program(&it->program));
     return start(it);
 }
 
-troupe_status troupe_best_trial_exec(const char *path)
+troupe_status troupe_best_trial_exec_by_with(const char *path, const troupe_best_options *how)
 {
     again it = {0};
     TRP_REQUIRE(path);
-    troupe_status status = run(path, &it);
+    troupe_status status = run(path, how, &it);
     troupe_error failure = *troupe_last_error();
     trp_trials_free(&it.trials);
     trp_arena_clear(&it.arena);
     trp_error_set(&failure);
     return status;
+}
+
+troupe_status troupe_best_trial_exec(const char *path)
+{
+    return troupe_best_trial_exec_by_with(path, NULL);
 }

@@ -16,6 +16,7 @@
 #include <tune/why/fanova.h>
 #include <tune/why/page.h>
 #include <tune/why/pedanova.h>
+#include <tune/why/results.h>
 
 // ---- importance
 
@@ -272,13 +273,11 @@ static const char *own_text(const char *text, size_t size)
     return copy;
 }
 
-static troupe_status fill_best(const trp_trials *trials, troupe_best_trial *best)
+static troupe_status fill_best(const trp_trials *trials, const trp_seen_trial *it, double value,
+                               troupe_best_trial *best)
 {
-    const trp_seen_trial *it = trp_trials_best(trials);
-    if (it == NULL || it->config.size == 0)
-        return troupe_fail(TROUPE_NOT_FOUND, "no trial of %s has a value", trials->file);
     *best = (troupe_best_trial){.number = it->number,
-                                .value = it->values[0],
+                                .value = value,
                                 .config = trp_trials_config(trials, it, trp_arena_current())};
     if (it->name != NULL)
         best->name = own_text(it->name, strlen(it->name));
@@ -292,17 +291,25 @@ static troupe_status fill_best(const trp_trials *trials, troupe_best_trial *best
                  : TROUPE_OK;
 }
 
-troupe_status(troupe_best_trial_get)(const char *path, troupe_best_trial *best, size_t size)
+troupe_status troupe_best_trial_get_by_with(const char *path, troupe_best_trial *best, size_t size,
+                                            const troupe_best_options *how)
 {
     trp_trials trials;
     troupe_best_trial found;
+    const trp_seen_trial *it;
+    double value;
     TRP_REQUIRE(path);
     TRP_REQUIRE(best);
-    troupe_status status = trp_trials_read(path, &trials);
+    troupe_status status = trp_trials_read_best(path, how, &trials, &it, &value);
     if (status == TROUPE_OK)
-        status = fill_best(&trials, &found);
+        status = fill_best(&trials, it, value, &found);
     trp_trials_free(&trials);
     if (status == TROUPE_OK)
         trp_output_give(best, size, &found, sizeof found);
     return status;
+}
+
+troupe_status(troupe_best_trial_get)(const char *path, troupe_best_trial *best, size_t size)
+{
+    return troupe_best_trial_get_by_with(path, best, size, NULL);
 }

@@ -95,6 +95,15 @@ static void test_the_best_by_metric_and_scope(void **state)
         troupe_results_best(results, &best, &value, .metric = "other", .goal = TROUPE_MINIMIZE),
         TROUPE_NOT_FOUND);
     assert_non_null(strstr(troupe_last_error()->text, "reports have loss, acc"));
+    troupe_best_trial trial;
+    troupe_must(troupe_best_trial_get_by(folder, &trial, .metric = "acc", .goal = TROUPE_MAXIMIZE,
+                                         .scope = TROUPE_SCOPE_AVG));
+    assert_int_equal(trial.number, 2);
+    assert_true(trial.value == 0.6875);
+    assert_non_null(strstr(trial.config, "\"deep\": [1, 2]"));
+    troupe_must(troupe_best_trial_get_by(folder, &trial, .scope = TROUPE_SCOPE_ALL));
+    assert_true(trial.number == 0 && trial.value == 0.1);
+    assert_int_equal(troupe_best_trial_get_by(folder, &trial, .metric = "acc"), TROUPE_INVALID);
     troupe_must(troupe_results_value(results, 3, &value)); // It failed, and has one all the same.
     assert_true(value == -5);
     assert_int_equal(troupe_results_value(results, 4, &value), TROUPE_NOT_FOUND);
