@@ -9,7 +9,7 @@
 #include <string.h>
 
 static const char *const kinds[] = {"study",  "warm", "suggest", "again", "over",
-                                    "report", "end",  "extend",  "space"};
+                                    "report", "end",  "extend",  "space", "exhausted"};
 static const char *const endings[] = {"complete", "stopped", "failed"};
 static const char *const acts[] = {"go on", "stop", "end", "pause", "clone", "resize"};
 
@@ -176,6 +176,11 @@ void trp_line_space(const troupe_study *study, trp_json before, trp_buffer *out)
     trp_space_describe(study->space, out);
     member(out, "before");
     trp_buffer_append(out, before.at, before.size);
+}
+
+void trp_line_exhausted(trp_buffer *out)
+{
+    begin(out, TRP_LINE_EXHAUSTED);
 }
 
 bool trp_line_reserve(const troupe_study *study, trp_buffer *out)
@@ -371,6 +376,7 @@ static const unsigned needs[] = {
     [TRP_LINE_END] = TRP_HAS_TRIAL | TRP_HAS_ENDING,
     [TRP_LINE_EXTEND] = TRP_HAS_TRIALS,
     [TRP_LINE_SPACE] = 0,
+    [TRP_LINE_EXHAUSTED] = 0,
     [TRP_LINE_OTHER] = 0,
 };
 

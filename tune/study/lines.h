@@ -14,7 +14,8 @@ typedef enum trp_line_kind {
     TRP_LINE_END,
     TRP_LINE_EXTEND,
     TRP_LINE_SPACE,
-    TRP_LINE_OTHER, // None of a study.
+    TRP_LINE_EXHAUSTED, // The searcher has no more points.
+    TRP_LINE_OTHER,     // None of a study.
 } trp_line_kind;
 
 // What a line was found to have.
@@ -67,6 +68,7 @@ void trp_line_end(const troupe_study *study, const trp_study_ended *end, const c
                   trp_buffer *out);
 void trp_line_extend(int trials, trp_buffer *out);
 void trp_line_space(const troupe_study *study, trp_json before, trp_buffer *out);
+void trp_line_exhausted(trp_buffer *out);
 // Room for what trp_line_verdict and the end of a line append: these cannot fail then.
 bool trp_line_reserve(const troupe_study *study, trp_buffer *out);
 

@@ -214,6 +214,9 @@ static troupe_status repeat_line(repeating *r)
     case TRP_LINE_SPACE:
         r->spaces++;
         return TROUPE_OK;
+    case TRP_LINE_EXHAUSTED:
+        r->study->exhausted = true;
+        return TROUPE_OK;
     case TRP_LINE_OTHER:
         break;
     }

@@ -504,6 +504,28 @@ static bool has_room(const troupe_study *study)
     return !study->exhausted && (study->total == 0 || study->count < study->total);
 }
 
+// What a scheduler says may hang on it, in a later life too.
+static troupe_status note_exhausted(troupe_study *study)
+{
+    trp_buffer line = {0};
+    if (study->record != NULL && study->scheduler->next != NULL) {
+        trp_line_exhausted(&line);
+        if (!trp_line_reserve(study, &line))
+            return no_memory_for_line(&line, study->count);
+        put_down(study, &line);
+    }
+    study->exhausted = true;
+    return TROUPE_OK;
+}
+
+void trp_study_settle_exhausted(troupe_study *study)
+{
+    if (!study->exhausted)
+        return;
+    study->exhausted = choose_point(study, study->count, study->point) == TROUPE_END;
+    trp_error_forget();
+}
+
 static troupe_status say(trp_next *next, trp_next_kind kind, int number)
 {
     *next = (trp_next){.kind = kind, .number = number};
@@ -541,8 +563,8 @@ static troupe_status take_next(troupe_study *study, bool fresh, trp_buffer *line
         return say(next, TRP_NEXT_NEW, trial);
     if (status != TROUPE_END || study->broken.status != TROUPE_OK)
         return status;
-    study->exhausted = true;
     trp_error_forget();
+    TROUPE_TRY(note_exhausted(study));
     return take_next(study, false, line, next);
 }
 

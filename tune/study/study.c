@@ -486,7 +486,9 @@ static troupe_status go_on(troupe_study *study, const trp_study_past *past, bool
     TROUPE_TRY(trp_study_repeat(study, past, behind, line_number));
     study->opens = true;
     TROUPE_TRY(trp_study_settle_space(study));
-    return take_wanted(study, wanted, first);
+    TROUPE_TRY(take_wanted(study, wanted, first));
+    trp_study_settle_exhausted(study);
+    return TROUPE_OK;
 }
 
 // ---- opening and closing

@@ -128,6 +128,9 @@ troupe_status trp_study_take_end(troupe_study *study, const trp_study_ended *end
 // Of a study of one's own: a running trial that the scheduler has ended is over.
 troupe_status trp_study_settle(troupe_study *study, int number);
 void trp_study_take_total(troupe_study *study, int trials);
+// Once all lines are repeated: a searcher that had no more points may have some by now, as in a
+// larger space.
+void trp_study_settle_exhausted(troupe_study *study);
 // A trial of an earlier study. TROUPE_OK, _CORRUPT.
 troupe_status trp_study_take_warm(troupe_study *study, int number, const trp_study_ended *end,
                                   int reports, const double *x);

@@ -452,6 +452,77 @@ static void test_what_fails_is_not_taken(void **state)
     troupe_study_free(&study);
 }
 
+// ---- a searcher that has no more points
+
+static void pause_three(troupe_study *study)
+{
+    troupe_act act;
+    for (int trial = 0; trial < 3; trial++)
+        for (int report = 1; report <= 2; report++)
+            ok(troupe_study_report(study, trial, 10 - trial, &act));
+}
+
+// What the scheduler says hangs on whether a new trial may come: it is told the same in each life.
+static void test_that_a_searcher_has_no_more_points_is_known_in_the_next_life(void **state)
+{
+    (void)state;
+    char *texts[2];
+    unlink(path);
+    for (int lives = 1; lives <= 2; lives++) {
+        told_searcher searchers[] = {a_searcher, a_searcher};
+        halving schedulers[] = {a_scheduler, a_scheduler};
+        troupe_study *study;
+        troupe_asked asked;
+        searchers[0].end_at = searchers[1].end_at = 3;
+        hear_nothing();
+        ok(troupe_study_open(space, &study, .searcher = &searchers[0].base,
+                             .scheduler = &schedulers[0].base, .file = path));
+        for (int trial = 0; trial < 3; trial++)
+            ok(troupe_study_ask(study, &asked));
+        assert_int_equal(troupe_study_ask(study, &asked), TROUPE_END);
+        pause_three(study);
+        if (lives == 2) {
+            troupe_study_free(&study);
+            ok(troupe_study_open(space, &study, .searcher = &searchers[1].base,
+                                 .scheduler = &schedulers[1].base, .file = path,
+                                 .open = TROUPE_OPEN_RESUME));
+        }
+        ok(troupe_study_ask(study, &asked));
+        assert_int_equal(asked.number, 2);
+        troupe_study_free(&study);
+        char *text = support_read_file(path);
+        texts[lives - 1] = strdup(strstr(text, "{\"event\": \"over\""));
+        free(text);
+        unlink(path);
+    }
+    assert_string_equal(texts[0], texts[1]);
+    free(texts[0]);
+    free(texts[1]);
+}
+
+// One with more of them, as a longer list, is asked.
+static void test_a_searcher_may_have_more_points_in_the_next_life(void **state)
+{
+    (void)state;
+    unlink(path);
+    for (int life = 0; life < 2; life++) {
+        told_searcher searcher = a_searcher;
+        halving scheduler = a_scheduler;
+        troupe_study *study;
+        troupe_asked asked;
+        searcher.end_at = life + 1;
+        ok(troupe_study_open(space, &study, .searcher = &searcher.base,
+                             .scheduler = &scheduler.base, .file = path,
+                             .open = TROUPE_OPEN_RESUME_OR_NEW));
+        ok(troupe_study_ask(study, &asked));
+        assert_int_equal(asked.number, life);
+        ok(troupe_study_tell(study, life, 1));
+        assert_int_equal(troupe_study_ask(study, &asked), TROUPE_END);
+        troupe_study_free(&study);
+    }
+    unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -463,6 +534,8 @@ int main(void)
         cmocka_unit_test(test_pauses_without_next),
         cmocka_unit_test(test_nexts_that_are_none),
         cmocka_unit_test(test_what_fails_is_not_taken),
+        cmocka_unit_test(test_that_a_searcher_has_no_more_points_is_known_in_the_next_life),
+        cmocka_unit_test(test_a_searcher_may_have_more_points_in_the_next_life),
     };
     return cmocka_run_group_tests(tests, open_study_tests, close_study_tests);
 }
