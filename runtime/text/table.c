@@ -241,7 +241,7 @@ static const trp_table_row *best_row(const trp_table *table)
     for (size_t i = 0; i < table->count; i++) {
         const trp_table_row *row = &table->rows[i];
         bool maximize = table->maximize;
-        if (isnan(row->best))
+        if (isnan(row->best) || row->state == TRP_TABLE_ERROR)
             continue;
         if (best == NULL || (maximize ? row->best > best->best : row->best < best->best))
             best = row;

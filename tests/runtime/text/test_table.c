@@ -279,6 +279,25 @@ static void test_the_line(void **state)
     trp_buffer_free(&out);
 }
 
+// As troupe_sweep_best has it.
+static void test_a_trial_that_failed_is_not_the_best(void **state)
+{
+    (void)state;
+    trp_table_row some[2] = {rows[4], rows[2]};
+    some[0].best = 0.95;
+    trp_table table = facts();
+    table.rows = some;
+    table.count = 2;
+    trp_buffer out = {0};
+    trp_table_format(&table, &(trp_table_look){.rows_max = 0}, &out);
+    trp_table_line(&table, &out);
+    trp_buffer_append(&out, "", 1);
+    assert_non_null(
+        strstr((const char *)out.data, "Best accuracy of all reports: 0.666667 (fit_3d3d1_00002)"));
+    assert_non_null(strstr((const char *)out.data, "; best accuracy 0.666667 (fit_3d3d1_00002)\n"));
+    trp_buffer_free(&out);
+}
+
 static void test_a_short_table_tells_few_errors(void **state)
 {
     (void)state;
@@ -342,6 +361,7 @@ int main(void)
         cmocka_unit_test(test_states_are_coloured_where_that_is_asked_for),
         cmocka_unit_test(test_the_lowest_comes_first_where_that_is_the_goal),
         cmocka_unit_test(test_the_line),
+        cmocka_unit_test(test_a_trial_that_failed_is_not_the_best),
         cmocka_unit_test(test_a_short_table_tells_few_errors),
         cmocka_unit_test(test_numbers_have_six_digits_at_most),
     };
