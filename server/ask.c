@@ -71,19 +71,6 @@ trp_wire_job_name trp_job_named(const char *text)
     return (trp_wire_job_name){.key = text};
 }
 
-const char *trp_show_bytes(uint64_t bytes, char text[32])
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double scaled = (double)bytes;
-    size_t unit = 0;
-    while (scaled >= 1024 && unit + 1 < sizeof units / sizeof *units) {
-        scaled /= 1024;
-        unit++;
-    }
-    snprintf(text, 32, unit == 0 ? "%.0f %s" : "%.1f %s", scaled, units[unit]);
-    return text;
-}
-
 const char *trp_show_time(double seconds, char text[32])
 {
     long long whole = (long long)(seconds > 0 ? seconds : 0);

@@ -32,8 +32,7 @@ trp_wire_job_name trp_job_named(const char *text);
 // Prints a value as JSON, and a line's end.
 void trp_print_json(const troupe_type *type, const void *value);
 
-// "1.5 MiB", "3 min 20 s", "2026-11-26 18:55"
-const char *trp_show_bytes(uint64_t bytes, char text[32]);
+// "3 min 20 s", "2026-11-26 18:55"
 const char *trp_show_time(double seconds, char text[32]);
 const char *trp_show_date(double unix_s, char text[32]);
 

@@ -8,6 +8,7 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/codec/json.h>
+#include <runtime/text/table.h>
 #include <server/ask.h>
 #include <server/gateway.h>
 #include <server/program.h>
@@ -392,8 +393,8 @@ static void print_status(const trp_wire_status *it)
     printf("jobs     %d waiting, %d running, %d ended\n", it->waiting, it->running, it->ended);
     printf("CPUs     %g of %g free\n", it->cpus_free, it->cpus);
     printf("GPUs     %g of %g free\n", it->gpus_free, it->gpus);
-    printf("memory   %s of %s free\n", trp_show_bytes(it->memory_free_bytes, free_memory),
-           trp_show_bytes(it->memory_bytes, memory));
+    printf("memory   %s of %s free\n", trp_table_bytes(it->memory_free_bytes, free_memory),
+           trp_table_bytes(it->memory_bytes, memory));
     printf("clients  %d\n", it->clients);
     if (it->gateway != NULL)
         printf("gateway  %s\n", it->gateway);

@@ -91,14 +91,8 @@ void trp_html_duration(trp_buffer *out, double seconds)
 
 void trp_html_size(trp_buffer *out, uint64_t bytes)
 {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double scaled = (double)bytes;
-    size_t unit = 0;
-    while (scaled >= 1024 && unit + 1 < sizeof units / sizeof *units) {
-        scaled /= 1024;
-        unit++;
-    }
-    trp_buffer_printf(out, unit == 0 ? "%.0f %s" : "%.1f %s", scaled, units[unit]);
+    char text[32];
+    trp_buffer_printf(out, "%s", trp_table_bytes(bytes, text));
 }
 
 static bool is_time(const char *at)

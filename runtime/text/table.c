@@ -40,6 +40,19 @@ void trp_table_number(double value, char *text, size_t size)
         snprintf(text, size, "%.6g", value);
 }
 
+const char *trp_table_bytes(uint64_t bytes, char text[32])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double scaled = (double)bytes;
+    size_t unit = 0;
+    while (scaled >= 1024 && unit + 1 < sizeof units / sizeof *units) {
+        scaled /= 1024;
+        unit++;
+    }
+    snprintf(text, 32, unit == 0 ? "%.0f %s" : "%.1f %s", scaled, units[unit]);
+    return text;
+}
+
 static int compare(double a, double b)
 {
     return (a > b) - (a < b);

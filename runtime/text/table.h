@@ -6,6 +6,7 @@
 #include <runtime/base/buffer.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef enum trp_table_state {
     TRP_TABLE_PENDING,
@@ -77,6 +78,8 @@ void trp_table_end(const char *what, const char *path, double written_s, double 
                    double loop_s, const char *loop, trp_buffer *out);
 // Writes a number with up to six significant digits; whole ones in full.
 void trp_table_number(double value, char *text, size_t size);
+// Writes a size as "1.5 MiB", and returns the text.
+const char *trp_table_bytes(uint64_t bytes, char text[32]);
 // The state as the table shows it: "RUNNING".
 const char *trp_table_state_name(trp_table_state state);
 

