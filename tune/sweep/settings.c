@@ -1,10 +1,12 @@
 // settings.c: see settings.h.
 #include <tune/sweep/settings.h>
 
+#include <runtime/base/buffer.h>
 #include <stdio.h>
 #include <string.h>
 
-void trp_settings_merge(trp_json under, trp_json over, trp_buffer *out)
+// Writes what both objects have, where both have it what the second has.
+static void merge(trp_json under, trp_json over, trp_buffer *out)
 {
     trp_json at = {0}, name, value, other;
     size_t count = 0;
@@ -16,7 +18,7 @@ void trp_settings_merge(trp_json under, trp_json over, trp_buffer *out)
         has = has && trp_json_member(over, text, &other);
         trp_buffer_printf(out, "%s%.*s: ", count++ > 0 ? ", " : "", (int)name.size, name.at);
         if (has && trp_json_is_object(value) && trp_json_is_object(other))
-            trp_settings_merge(value, other, out);
+            merge(value, other, out);
         else
             trp_buffer_append(out, has ? other.at : value.at, has ? other.size : value.size);
     }
@@ -48,7 +50,7 @@ static void put_nested(trp_json name, trp_json value, trp_buffer *out)
         trp_buffer_append(out, "}", 1);
 }
 
-void trp_settings_nest(trp_json flat, trp_buffer *out)
+static void nest(trp_json flat, trp_buffer *out)
 {
     trp_json at = {0}, name, value, all, one;
     trp_buffer whole = {0}, next = {0}, both = {0};
@@ -61,7 +63,7 @@ void trp_settings_nest(trp_json flat, trp_buffer *out)
                       trp_json_parse((const char *)next.data, next.size, &one) != TROUPE_OK;
         if (out->failed)
             break;
-        trp_settings_merge(all, one, &both);
+        merge(all, one, &both);
         trp_buffer swapped = whole;
         whole = both;
         both = swapped;
@@ -71,4 +73,18 @@ void trp_settings_nest(trp_json flat, trp_buffer *out)
     trp_buffer_free(&whole);
     trp_buffer_free(&next);
     trp_buffer_free(&both);
+}
+
+const char *trp_settings_lay(trp_json under, trp_json drawn, trp_arena *arena)
+{
+    trp_buffer nested = {0}, whole = {0};
+    trp_json over;
+    nest(drawn, &nested);
+    if (!nested.failed &&
+        trp_json_parse((const char *)nested.data, nested.size, &over) == TROUPE_OK)
+        merge(under, over, &whole);
+    else
+        whole.failed = true;
+    trp_buffer_free(&nested);
+    return trp_buffer_keep(&whole, arena);
 }

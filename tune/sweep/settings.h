@@ -3,13 +3,11 @@
 #ifndef TRP_TUNE_SETTINGS_H
 #define TRP_TUNE_SETTINGS_H
 
-#include <runtime/base/buffer.h>
+#include <runtime/base/arena.h>
 #include <runtime/codec/json.h>
 
-// Writes what both objects have, where both have it what the second has.
-void trp_settings_merge(trp_json under, trp_json over, trp_buffer *out);
-// Writes an object whose members have names with dots as objects within objects: {"a.b": 1} is
-// {"a": {"b": 1}}.
-void trp_settings_nest(trp_json flat, trp_buffer *out);
+// The whole settings, in the arena: `drawn`, whose names are ways through objects ({"a.b": 1} is
+// {"a": {"b": 1}}), laid over `under`. NULL: no memory.
+const char *trp_settings_lay(trp_json under, trp_json drawn, trp_arena *arena);
 
 #endif

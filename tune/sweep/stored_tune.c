@@ -42,16 +42,11 @@ static const char *settings_of(const troupe_trainer *trainer, const void *config
 {
     const stored *it = (const stored *)(const void *)trainer;
     const trp_text_config *drawn = (const trp_text_config *)config;
-    trp_buffer nested = {0}, whole = {0};
-    trp_json under = {"{}", 2}, flat, over;
-    if (trp_json_parse(drawn->params, strlen(drawn->params), &flat) == TROUPE_OK)
-        trp_settings_nest(flat, &nested);
-    if (!nested.failed &&
-        trp_json_parse((const char *)nested.data, nested.size, &over) == TROUPE_OK &&
-        (!it->json || trp_json_parse(it->json, strlen(it->json), &under) == TROUPE_OK))
-        trp_settings_merge(under, over, &whole);
-    trp_buffer_free(&nested);
-    return whole.size > 0 ? trp_buffer_keep(&whole, arena) : NULL;
+    trp_json under = {"{}", 2}, params;
+    if (trp_json_parse(drawn->params, strlen(drawn->params), &params) != TROUPE_OK ||
+        (it->json && trp_json_parse(it->json, strlen(it->json), &under) != TROUPE_OK))
+        return NULL;
+    return trp_settings_lay(under, params, arena);
 }
 
 static troupe_status submit(const troupe_trainer *trainer, const void *config,

@@ -520,21 +520,12 @@ void trp_trials_free(trp_trials *trials)
 const char *trp_trials_config(const trp_trials *trials, const trp_seen_trial *trial,
                               trp_arena *arena)
 {
-    trp_buffer whole = {0}, nested = {0};
-    trp_json under = {"{}", 2}, over;
-    if (trials->settings.size > 0)
-        under = trials->settings;
-    if (trials->model == NULL) {
-        trp_buffer_append(&whole, trial->config.at, trial->config.size);
-        return trp_buffer_keep(&whole, arena);
-    }
-    trp_settings_nest(trial->config, &nested);
-    if (!nested.failed &&
-        trp_json_parse((const char *)nested.data, nested.size, &over) == TROUPE_OK)
-        trp_settings_merge(under, over, &whole);
-    else
-        whole.failed = true;
-    trp_buffer_free(&nested);
+    trp_buffer whole = {0};
+    const trp_json none = {"{}", 2};
+    if (trials->model != NULL)
+        return trp_settings_lay(trials->settings.size > 0 ? trials->settings : none, trial->config,
+                                arena);
+    trp_buffer_append(&whole, trial->config.at, trial->config.size);
     return trp_buffer_keep(&whole, arena);
 }
 
