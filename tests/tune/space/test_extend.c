@@ -1,5 +1,5 @@
 // test_extend.c: spaces as parts of larger ones, at random: where points of the one lie in the
-// other. What is no part is in tests/tune/study/test_spaces.
+// other. What is no part is in tests/tune/study/test_spaces_refused.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
