@@ -17,7 +17,7 @@
 #include <train/alive.h>
 #include <unistd.h>
 
-enum { DRIVER = 0, RANKS = 1, CLEANER = 2, TEXT_MAX = 160, CLEANED_MS = 5000 };
+enum { DRIVER = 0, RANKS = 1, CLEANER = 2, TEXT_MAX = 160, CLEANED_MS = 5000, DIGITS_MAX = 18 };
 
 struct trp_alive {
     trp_alive *next;
@@ -45,18 +45,26 @@ static trp_alive *find(const char *path)
     return NULL;
 }
 
-// What the file says of its driver.
-static void read_text(int fd, int64_t *epoch, char holder[TEXT_MAX])
+// What the file says of its driver, and how many bytes it has, as far as they count. Without scanf,
+// whose code is pages that each rank has to map anew.
+static ssize_t read_text(int fd, int64_t *epoch, char holder[TEXT_MAX])
 {
-    char text[TEXT_MAX];
+    static const char before[] = "epoch ";
+    char text[TEXT_MAX], *at = text + sizeof before - 1;
     ssize_t size = pread(fd, text, sizeof text - 1, 0);
-    text[size > 0 ? size : 0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
+    text[size > 0 ? size : 0] = '\n';
     *epoch = 0;
     holder[0] = '\0';
-    int at = 0;
-    if (sscanf(text, "epoch %" SCNd64 " %n", epoch, &at) == 1)
-        snprintf(holder, TEXT_MAX, "%s", text + at);
+    if (size < (ssize_t)sizeof before || memcmp(text, before, sizeof before - 1) != 0)
+        return size;
+    for (int digits = 0; digits < DIGITS_MAX && *at >= '0' && *at <= '9'; digits++, at++)
+        *epoch = *epoch * 10 + (*at - '0');
+    for (; *at == ' '; at++)
+        continue;
+    for (; *at != '\n' && *at != '\0'; at++)
+        *holder++ = *at;
+    *holder = '\0';
+    return size;
 }
 
 static int set_lock(int fd, short type, off_t byte)
@@ -258,13 +266,14 @@ troupe_status trp_alive_begin(trp_alive *alive, int64_t *epoch, int wait_ms)
 {
     char text[TEXT_MAX], host[64] = "";
     int64_t last;
-    read_text(alive->fd, &last, text);
+    ssize_t had = read_text(alive->fd, &last, text);
     if (*epoch <= last)
         *epoch = last + 1;
     (void)gethostname(host, sizeof host - 1);
     int size = snprintf(text, sizeof text, "epoch %" PRId64 " process %d on %s\n", *epoch,
                         (int)getpid(), host);
-    if (pwrite(alive->fd, text, (size_t)size, 0) != size || ftruncate(alive->fd, size) != 0)
+    if (pwrite(alive->fd, text, (size_t)size, 0) != size ||
+        (had > size && ftruncate(alive->fd, size) != 0))
         return trp_fail_errno(TROUPE_IO, "the file alive of a run cannot be written");
     int pid = trp_alive_await_ranks(alive, wait_ms);
     if (pid != 0)

@@ -393,6 +393,8 @@ static troupe_status clean(const char *parent)
 {
     trp_path path;
     DIR *folder = opendir(parent);
+    if (!folder && errno == ENOENT) // Nothing was saved.
+        return TROUPE_OK;
     if (!folder)
         return trp_fail_errno(TROUPE_IO, "cannot open the folder %s", parent);
     troupe_status status = TROUPE_OK;
@@ -437,6 +439,12 @@ troupe_status trp_checkpoint_clean(const char *run)
     if (!trp_path_is_local(run))
         return clean_far(run);
     TROUPE_TRY(trp_path_make(&parent, "%s/" FOLDER, run));
-    TROUPE_TRY(trp_folder_make(parent.text));
     return clean(parent.text);
+}
+
+troupe_status trp_checkpoint_place(const char *run)
+{
+    trp_path folder;
+    TROUPE_TRY(trp_path_make(&folder, "%s/" FOLDER, run));
+    return trp_folder_make(folder.text);
 }

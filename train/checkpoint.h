@@ -75,8 +75,10 @@ troupe_status trp_checkpoint_forget(const char *local);
 // Removes a checkpoint; a crash leaves it or none.
 troupe_status trp_checkpoint_remove(const char *run, int64_t id);
 
-// Makes the run's folder of checkpoints if need be, and removes what crashes left half done in it;
-// of a run elsewhere, what has no manifest.
+// Makes the folder of checkpoints of a run in local files. Else the first that is staged makes it.
+troupe_status trp_checkpoint_place(const char *run);
+// Removes what crashes left half done in the run's folder of checkpoints; of a run elsewhere, what
+// has no manifest.
 troupe_status trp_checkpoint_clean(const char *run);
 // The numbers of the run's checkpoints, rising; freed with trp_free.
 troupe_status trp_checkpoint_list(const char *run, int64_t **numbers, size_t *count);

@@ -75,6 +75,17 @@ static void give_up(trp_derived *derived, int file)
     derived->told = true;
 }
 
+// In place of one that an earlier opening of the run, or another program, has left.
+static troupe_status make_file(const char *path, const trp_buffer *out)
+{
+    troupe_status status = trp_file_make(path, out->data, out->size);
+    if (status != TROUPE_EXISTS)
+        return status;
+    if (unlink(path) != 0 && errno != ENOENT)
+        return trp_fail_errno(TROUPE_IO, "cannot replace %s", path);
+    return trp_file_append(path, out->data, out->size);
+}
+
 static void write_file(trp_derived *derived, int file, const trp_buffer *out)
 {
     trp_path path;
@@ -83,9 +94,9 @@ static void write_file(trp_derived *derived, int file, const trp_buffer *out)
     troupe_status status = path_of(derived, file, &path);
     if (status == TROUPE_OK && out->failed)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for lines of %s", path.text);
-    if (status == TROUPE_OK && !derived->made[file] && unlink(path.text) && errno != ENOENT)
-        status = trp_fail_errno(TROUPE_IO, "cannot replace %s", path.text);
-    if (status == TROUPE_OK)
+    if (status == TROUPE_OK && !derived->made[file])
+        status = make_file(path.text, out);
+    else if (status == TROUPE_OK)
         status = trp_file_append(path.text, out->data, out->size);
     derived->made[file] = true;
     if (status != TROUPE_OK)
@@ -169,8 +180,10 @@ static void look(trp_derived *derived)
     if (fd < 0)
         return;
     (void)fstat(fd, &about);
+    off_t left = about.st_size - derived->at;
     // A line of many ranks may be longer than a piece: until it is whole, or nothing is left.
-    for (size_t size = PIECE_BYTES; derived->at < about.st_size; size *= 2) {
+    for (size_t size = left < PIECE_BYTES ? (size_t)left : PIECE_BYTES; derived->at < about.st_size;
+         size *= 2) {
         char *piece = trp_alloc(size);
         bool taken = piece != NULL && take_piece(derived, fd, piece, size);
         while (taken && take_piece(derived, fd, piece, size))

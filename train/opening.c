@@ -153,7 +153,8 @@ static troupe_status find_local(trp_job *job)
     job->path = job->folder = trp_arena_text(&job->arena, run.text);
     if (job->path == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
-    return trp_run_job_check(job->path, job->submission);
+    return job->options.open == TROUPE_OPEN_NEW ? TROUPE_OK
+                                                : trp_run_job_check(job->path, job->submission);
 }
 
 // Takes the run of that path elsewhere; a new one only where nothing is: else TROUPE_EXISTS.
@@ -192,7 +193,7 @@ static troupe_status make_working_folder(trp_job *job)
     job->folder = trp_arena_text(&job->arena, folder.text);
     if (job->folder == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a run");
-    return trp_checkpoint_clean(job->folder); // Makes the folder in which ranks stage.
+    return trp_checkpoint_clean(job->folder);
 }
 
 static troupe_status find_far(trp_job *job)
@@ -489,13 +490,17 @@ static troupe_status begin(trp_job *job, trp_run_file *file)
         return TROUPE_OK;
     opening->epoch = opening->history.epoch + 1;
     TROUPE_TRY(trp_alive_begin(opening->alive, &opening->epoch, RANKS_END_MS));
-    TROUPE_TRY(trp_run_clean(job)); // Makes the folder of checkpoints.
+    if (job->options.open != TROUPE_OPEN_NEW)
+        TROUPE_TRY(trp_run_clean(job));
     bool local = trp_path_is_local(job->path);
     opening->lasts = job->options.sync != TROUPE_SYNC_CHECKPOINTS || !local;
+    if (local && opening->lasts) // It is to last from here on. Else trp_run_sync sees to that.
+        TROUPE_TRY(trp_checkpoint_place(job->path));
     TROUPE_TRY(put_down(job, file));
     if (local && opening->lasts) // An earlier opening may have synced nothing of what is there.
         TROUPE_TRY(is_new ? sync_name(job->path) : trp_run_sync(job->path));
-    TROUPE_TRY(trp_end_file_remove(job->path));
+    if (job->options.open != TROUPE_OPEN_NEW)
+        TROUPE_TRY(trp_end_file_remove(job->path));
     trp_run_journal_opened(&opening->journal, opening->epoch);
     return TROUPE_OK;
 }
@@ -504,9 +509,9 @@ static troupe_status open_found(trp_job *job, trp_arena *arena)
 {
     trp_run_file file = {0};
     TROUPE_TRY(trp_alive_take(job->folder, &job->opening.alive));
-    troupe_status status = job->options.open == TROUPE_OPEN_NEW
-                               ? TROUPE_NOT_FOUND
-                               : trp_run_file_read(job->path, arena, &file);
+    if (job->options.open == TROUPE_OPEN_NEW) // Nothing is there but what was made just now.
+        return begin(job, &file);
+    troupe_status status = trp_run_file_read(job->path, arena, &file);
     if (status == TROUPE_NOT_FOUND) {
         if (job->options.open == TROUPE_OPEN_RESUME)
             return troupe_fail(TROUPE_NOT_FOUND, "there is no run to go on with at %s", job->path);

@@ -100,9 +100,11 @@ static troupe_status take_up(trp_record *record)
     int64_t *ids;
     size_t count;
     troupe_status status = trp_checkpoint_list(record->job->path, &ids, &count);
-    if (status == TROUPE_NOT_FOUND) // It was made when the run was opened.
-        return troupe_fail(TROUPE_IO, "%s has no folder of checkpoints any more: was it moved?",
-                           record->job->path);
+    if (status == TROUPE_NOT_FOUND) { // Nothing was saved, or the run is not there any more.
+        status = trp_alive_check(record->job->opening.alive, record->job->folder);
+        ids = NULL;
+        count = 0;
+    }
     TROUPE_TRY(status);
     size_t unusable = 0;
     for (size_t i = 0; i < count && status == TROUPE_OK; i++) {

@@ -135,8 +135,13 @@ static troupe_status write_document(const char *path, trp_buffer *text, bool las
     trp_buffer_append(text, "\n", 1);
     if (text->failed)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for what goes to %s", path);
-    if (!lasts && trp_path_is_local(path))
-        return trp_file_replace_unsynced(path, text->data, text->size);
+    if (!lasts && trp_path_is_local(path)) {
+        troupe_status status = TROUPE_EXISTS;
+        if (text->size <= TRP_FILE_PAGE)
+            status = trp_file_make(path, text->data, text->size);
+        return status == TROUPE_EXISTS ? trp_file_replace_unsynced(path, text->data, text->size)
+                                       : status;
+    }
     if (says_already(path, text))
         return TROUPE_OK;
     return trp_storage_put(path, text->data, text->size);

@@ -165,6 +165,13 @@ static troupe_status open_copy(const char *path, const char *local, const unsign
     return TROUPE_OK;
 }
 
+// Makes the journal of a run in local files that has none. False: it may have one.
+static bool make_file(const char *path, trp_run_journal *journal)
+{
+    journal->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, trp_file_mode());
+    return journal->fd >= 0;
+}
+
 troupe_status trp_run_journal_open(const char *run, const char *local, trp_arena *arena,
                                    trp_run_history *history, trp_run_journal *journal)
 {
@@ -174,6 +181,8 @@ troupe_status trp_run_journal_open(const char *run, const char *local, trp_arena
     *history = (trp_run_history){0};
     *journal = trp_run_journal_none();
     TROUPE_TRY(trp_path_make(&path, "%s/journal.jsonl", run));
+    if (trp_path_is_local(run) && make_file(path.text, journal))
+        return TROUPE_OK;
     troupe_status status = trp_storage_read(path.text, &data, &size);
     if (status == TROUPE_OK)
         status = replay(path.text, (const char *)data, size, arena, history, &whole);

@@ -37,12 +37,20 @@ static troupe_status make(const char *path)
     return status == TROUPE_EXISTS ? TROUPE_OK : status;
 }
 
-troupe_status trp_shard_make(const trp_staging *staging, int rank, trp_path *folder)
+// Another rank may have been first.
+static troupe_status make_staging(const trp_staging *staging)
 {
     trp_path above;
+    TROUPE_TRY(trp_path_make(&above, "%s/checkpoints", staging->run));
+    TROUPE_TRY(make(above.text)); // Of a run that has saved nothing yet.
     TROUPE_TRY(trp_staging_path(staging, &above));
+    return make(above.text);
+}
+
+troupe_status trp_shard_make(const trp_staging *staging, int rank, trp_path *folder)
+{
     TROUPE_TRY(shard_path(staging, rank, folder));
-    TROUPE_TRY(make(above.text)); // Another rank may have been first.
+    TROUPE_TRY(make_staging(staging));
     return make(folder->text);
 }
 
@@ -51,7 +59,7 @@ troupe_status trp_shard_make_whole(const trp_staging *staging, trp_path *folder)
     trp_path above;
     TROUPE_TRY(trp_staging_path(staging, &above));
     TROUPE_TRY(trp_path_make(folder, "%s/whole", above.text));
-    TROUPE_TRY(make(above.text));
+    TROUPE_TRY(make_staging(staging));
     return make(folder->text);
 }
 

@@ -84,13 +84,15 @@ static troupe_status write_all(int fd, const char *path, const void *data, size_
     return TROUPE_OK;
 }
 
-static troupe_status write_file(const char *path, const trp_piece *pieces, size_t count, bool sync)
+// `how`: O_TRUNC or O_EXCL.
+static troupe_status write_file(const char *path, int how, const trp_piece *pieces, size_t count,
+                                bool sync)
 {
     int fd = -1;
     if (!trp_file_refuses("open"))
-        fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
+        fd = open(path, O_WRONLY | O_CREAT | how | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
     if (fd < 0)
-        return trp_fail_errno(TROUPE_IO, "cannot make %s", path);
+        return trp_fail_errno(errno == EEXIST ? TROUPE_EXISTS : TROUPE_IO, "cannot make %s", path);
     troupe_status status = TROUPE_OK;
     for (size_t i = 0; i < count && status == TROUPE_OK; i++)
         status = write_all(fd, path, pieces[i].data, pieces[i].size);
@@ -110,12 +112,12 @@ static troupe_status write_file(const char *path, const trp_piece *pieces, size_
 
 troupe_status trp_file_write(const char *path, const trp_piece *pieces, size_t count)
 {
-    return write_file(path, pieces, count, true);
+    return write_file(path, O_TRUNC, pieces, count, true);
 }
 
 troupe_status trp_file_write_unsynced(const char *path, const trp_piece *pieces, size_t count)
 {
-    return write_file(path, pieces, count, false);
+    return write_file(path, O_TRUNC, pieces, count, false);
 }
 
 static troupe_status replace_file(const char *path, const trp_piece *pieces, size_t count,
@@ -126,7 +128,7 @@ static troupe_status replace_file(const char *path, const trp_piece *pieces, siz
     TROUPE_TRY(trp_path_make(&made, "%s.new", path));
     TROUPE_TRY(trp_path_make(&folder, "%.*s", name != NULL ? (int)(name - path) : 1,
                              name != NULL ? path : "."));
-    TROUPE_TRY(write_file(made.text, pieces, count, sync));
+    TROUPE_TRY(write_file(made.text, O_TRUNC, pieces, count, sync));
     troupe_status status = trp_folder_rename(made.text, path);
     if (status != TROUPE_OK) {
         (void)unlink(made.text);
@@ -143,6 +145,11 @@ troupe_status trp_file_replace_by(const char *path, const trp_piece *pieces, siz
 troupe_status trp_file_replace_unsynced(const char *path, const void *data, size_t size)
 {
     return replace_file(path, &(trp_piece){data, size}, 1, false);
+}
+
+troupe_status trp_file_make(const char *path, const void *data, size_t size)
+{
+    return write_file(path, O_EXCL, &(trp_piece){data, size}, 1, false);
 }
 
 troupe_status trp_file_replace(const char *path, const void *data, size_t size)

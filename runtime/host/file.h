@@ -40,6 +40,10 @@ troupe_status trp_file_write_unsynced(const char *path, const trp_piece *pieces,
 troupe_status trp_file_replace(const char *path, const void *data, size_t size);
 troupe_status trp_file_replace_by(const char *path, const trp_piece *pieces, size_t count);
 troupe_status trp_file_replace_unsynced(const char *path, const void *data, size_t size);
+// Makes a file that is not there yet. Not synced. TROUPE_EXISTS: something is there. One of no more
+// than a page is empty or whole to who reads it meanwhile, or after the process was killed.
+enum { TRP_FILE_PAGE = 4096 };
+troupe_status trp_file_make(const char *path, const void *data, size_t size);
 // Reads the whole file, which must not be a link that leads out of its folder; *data is freed with
 // trp_free.
 troupe_status trp_file_read(const char *path, unsigned char **data, size_t *size);

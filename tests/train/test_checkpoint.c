@@ -86,7 +86,8 @@ static troupe_status stage_and_commit(const char *run, int64_t id, int world, in
 static char *run_make(void)
 {
     char *run = support_directory_make();
-    assert_int_equal(trp_checkpoint_clean(run), TROUPE_OK);
+    assert_int_equal(trp_checkpoint_clean(run), TROUPE_OK); // Of nothing.
+    assert_int_equal(trp_checkpoint_place(run), TROUPE_OK);
     return run;
 }
 

@@ -248,8 +248,11 @@ static void clean(const char *run)
 static trp_path begin_run(const char *name)
 {
     trp_path run = path_of("%s", name);
-    if (!far)
+    if (!far) {
         assert_int_equal(trp_folder_make(run.text), TROUPE_OK);
+        assert_int_equal(trp_checkpoint_place(run.text), TROUPE_OK);
+    }
+    assert_int_equal(trp_checkpoint_place(folder), TROUPE_OK);
     clean(run.text);
     return run;
 }

@@ -98,6 +98,14 @@ static void test_a_run_that_saves_nothing_syncs_nothing_of_its_own(void **state)
     syncs few = run(storage, TROUPE_SYNC_CHECKPOINTS, 0, &result);
     assert_int_equal(few.files, 0);
     assert_int_equal(few.folders, 0);
+    char *run_of_all = support_path(storage, "run"),
+         *saved = support_path(run_of_all, "checkpoints"),
+         *none = support_path(troupe_result_path(result), "checkpoints");
+    assert_true(support_exists(saved)); // Its name is to last, whatever comes.
+    assert_false(support_exists(none));
+    free(none);
+    free(saved);
+    free(run_of_all);
     // It is all there for who comes later, and none has to have lost its power for that.
     assert_true(troupe_can_resume(troupe_result_path(result)));
     troupe_result_free(&result);

@@ -81,7 +81,12 @@ static void test_files_are_made_replaced_and_added_to(void **state)
     expect_bytes(file, "one two!");
     assert_int_equal(trp_file_replace(file, "three", 5), TROUPE_OK);
     expect_bytes(file, "three");
+    assert_int_equal(trp_file_make(file, "four", 4), TROUPE_EXISTS);
+    expect_bytes(file, "three");
     assert_int_equal(support_count_files(folder), 1);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(trp_file_make(file, "four", 4), TROUPE_OK);
+    expect_bytes(file, "four");
     free(file);
     support_directory_remove(folder);
 }
