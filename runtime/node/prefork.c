@@ -23,6 +23,7 @@ enum {
     PACE_MS = 1,       // Between two that are made, or ended, beyond the least.
     CROWD_NS = 300000, // Two asked for within less do not begin one after the other.
     CROWD_MIN = 4,
+    STREAM_MIN = 16, // One after the other, for so many: CPUs are busy with those before.
     // A spare has its own pages, two stacks and what the kernel keeps for it, and page tables as
     // large as the keeper's: large if the program had much memory when it started the runtime.
     OWN_KIB = 160,
@@ -94,7 +95,7 @@ bool trp_spare_asked(void)
     if (spares.again_ms < again_ms)
         spares.again_ms = again_ms;
     count_request(now_ms);
-    return spares.crowd >= CROWD_MIN;
+    return spares.crowd >= CROWD_MIN || spares.together >= STREAM_MIN;
 }
 
 // KiB of this process's page tables; 0: not known.

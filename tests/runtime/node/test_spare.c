@@ -161,6 +161,8 @@ static void test_half_go_where_none_can_be_made(void **state)
 
 // ---- crowds
 
+enum { ALONE_MS = 5 }; // After so long what is asked for begins alone.
+
 static int see_crowds(void)
 {
     bool crowded = true;
@@ -170,16 +172,38 @@ static int see_crowds(void)
     if (before < 4 || before == 10000) // It was said of the first, or of none.
         return 1;
     for (int i = 0; i < 16; i++) { // One by one: each halves what was counted.
-        (void)poll(NULL, 0, 1);
+        (void)poll(NULL, 0, ALONE_MS);
         crowded = trp_spare_asked();
     }
     return crowded ? 2 : 0;
+}
+
+// One after the other, without a pause in between.
+static int see_a_stream(void)
+{
+    bool crowded = false;
+    int before = -1;
+    for (int64_t give_up = support_now_ms() + SUPPORT_SOON_MS;
+         !crowded && support_now_ms() < give_up; before++) {
+        (void)poll(NULL, 0, 1);
+        crowded = trp_spare_asked();
+    }
+    if (!crowded || before < 15) // None was seen, or too soon.
+        return 1;
+    (void)poll(NULL, 0, ALONE_MS);
+    return trp_spare_asked() ? 2 : 0; // It has ended.
 }
 
 static void test_a_crowd_is_seen(void **state)
 {
     (void)state;
     assert_int_equal(run_apart(see_crowds), 0);
+}
+
+static void test_a_stream_is_a_crowd(void **state)
+{
+    (void)state;
+    assert_int_equal(run_apart(see_a_stream), 0);
 }
 
 int main(void)
@@ -191,6 +215,7 @@ int main(void)
         cmocka_unit_test(test_a_share_of_the_memory),
         cmocka_unit_test(test_half_go_where_none_can_be_made),
         cmocka_unit_test(test_a_crowd_is_seen),
+        cmocka_unit_test(test_a_stream_is_a_crowd),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
