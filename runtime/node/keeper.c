@@ -118,7 +118,8 @@ static void furnish(const trp_start_order *message)
     const char *folder = message->text + strlen(message->text) + 1;
     if (trp_worker_env_apply(message->text, folder))
         return;
-    dprintf(STDERR_FILENO, "troupe: error: the folder %s of a worker cannot be entered: %s\n",
+    dprintf(STDERR_FILENO,
+            "troupe: error: a worker cannot be given its environment or its folder %s: %s\n",
             folder, strerror(errno));
     _exit(126);
 }
