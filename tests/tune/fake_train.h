@@ -54,7 +54,8 @@ enum { FAKE_JOBS_MAX = 64, FAKE_LEFT_MAX = 8, FAKE_GATE_S = 5 };
 // What a run has left in its folder.
 typedef struct fake_left {
     bool there, ended, stopped;
-    bool saving; // The last report's checkpoint was not whole.
+    bool damaged; // It cannot be looked at.
+    bool saving;  // The last report's checkpoint was not whole.
     int reports;
     fake_settings config;
     troupe_status status; // Where it has ended,
@@ -529,6 +530,8 @@ static troupe_status fake_look(const char *run, const troupe_follower *follower,
 {
     const fake_left *of = fake_left_at(run);
     *left = (trp_left){0};
+    if (of != NULL && of->damaged)
+        return troupe_fail(TROUPE_CORRUPT, "%s/run.json is damaged", run);
     if (of == NULL || !of->there)
         return TROUPE_OK;
     trp_buffer config = {0};

@@ -176,7 +176,7 @@ troupe_status trp_control_go_on(trp_control *control);
 // The trial has the result that its run has told, where it has told one.
 troupe_status trp_control_show_left(trp_control *control, trp_trial *trial);
 // Whether the run that the trial is at was begun, though no line says so. A folder that is another
-// run's is moved aside.
+// run's stays where it is: trp_control_make_way sees to it when the trial's own begins.
 troupe_status trp_control_find_left(trp_control *control, trp_trial *trial);
 // What is in the way of a run that begins is moved aside.
 troupe_status trp_control_make_way(trp_control *control, const trp_trial *trial);

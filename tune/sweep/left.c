@@ -173,13 +173,17 @@ troupe_status trp_control_find_left(trp_control *control, trp_trial *trial)
     trp_control_run_folder(control, trial, path, sizeof path);
     if (lstat(path, &is) != 0)
         return TROUPE_OK;
-    TROUPE_TRY(look(control, trial, NULL, &left));
+    troupe_status status = control->sweep->port->look(path, NULL, &left);
+    if (status == TROUPE_CORRUPT) // It is in the way, as is another run's.
+        return trp_error_settled(TROUPE_OK);
+    if (status != TROUPE_OK)
+        return trp_error_prefix("trial %s cannot go on", trial->view.name);
     // Whose driver died as it made it has nothing yet, and is the same to any run.
     bool own = !left.is_there || is_its_own(control, trial, &left);
     trial->submitted_before = trial->unsaid = own && left.is_there;
     trial->reopens = own;
     give_back(control, &left);
-    return own ? TROUPE_OK : move_aside(control, trial);
+    return TROUPE_OK;
 }
 
 // ---- reports that nobody has looked at

@@ -2,6 +2,8 @@
 // left, over a Train that a thread plays: what each has left by then is said here.
 #include "follow.h"
 
+#include <unistd.h>
+
 enum { TRIALS = 2, EVERY = 9 };
 
 // An undisturbed sweep of the scheduler's, one trial after the other: its record, and the configs.
@@ -201,6 +203,70 @@ static void test_a_trial_that_was_refused_has_its_config(void **state)
     support_directory_remove(folder);
 }
 
+// ---- folders that are in the way
+
+// The line that begins so, and has that: one behind the other in `to`.
+static void add_line(char *to, const char *text, const char *event, const char *part)
+{
+    char what[40];
+    snprintf(what, sizeof what, "{\"event\": \"%s\",", event);
+    for (const char *at = text; *at != '\0'; at = strchr(at, '\n') + 1) {
+        char *line = strndup(at, strcspn(at, "\n") + 1);
+        bool is = strncmp(line, what, strlen(what)) == 0 && strstr(line, part) != NULL;
+        if (is)
+            strcat(to, line);
+        free(line);
+        if (is)
+            return;
+    }
+    fail_msg("no line of %s with %s", event, part);
+}
+
+// The first trial was to begin, and there is the folder of another run; the second one has another
+// config than it would have now, where that is refused.
+static char *leave_in_the_way(const char *text, bool refused, char *way, size_t size)
+{
+    char *lines = calloc(1, strlen(text) + 2);
+    add_line(lines, text, "sweep", "");
+    add_line(lines, text, "study", "");
+    add_line(lines, text, "suggest", "\"trial\": 0");
+    add_line(lines, text, "suggest", "\"trial\": 1");
+    add_line(lines, text, "submitted", "_00001");
+    char *rate = strstr(strstr(lines, "\"submitted\""), "\"rate\": 0");
+    if (refused)
+        rate[strlen("\"rate\": ")] = '1';
+    char *folder = leave_record("left", lines, strlen(lines));
+    const char *name = strstr(text, "_00000\"");
+    snprintf(way, size, "%s/left/fit%.*s_00000", folder, 6, name - 6);
+    assert_int_equal(mkdir(way, 0700), 0);
+    char *file = support_path(way, "run.json");
+    support_write_file(file, "{}", 2);
+    free(file);
+    free(lines);
+    return folder;
+}
+
+static void test_a_folder_in_the_way_is_moved_once_nothing_refuses_the_opening(void **state)
+{
+    (void)state;
+    char *text = learn(NULL), way[600], aside[640];
+    for (int i = 0; i < 4; i++) {
+        bool refused = i % 2 == 0, damaged = i >= 2;
+        troupe_sweep *sweep;
+        char *folder = leave_in_the_way(text, refused, way, sizeof way);
+        snprintf(aside, sizeof aside, "%s.lost_0", way);
+        open_train(true);
+        fake.runs[0][0] = (fake_left){.there = true, .reports = 2, .damaged = damaged};
+        fake.runs[1][0] = (fake_left){.there = true, .reports = 1, .config = configs[1]};
+        assert_int_equal(RUN(folder, &sweep, .retries = 0), refused ? TROUPE_EXISTS : TROUPE_OK);
+        assert_int_equal(access(aside, F_OK), refused ? -1 : 0);
+        assert_int_equal(access(way, F_OK), 0); // Its own, by now.
+        assert_int_equal(fake.submitted, refused ? 0 : 2);
+        shut(&sweep, folder);
+    }
+    free(text);
+}
+
 // ---- ranks that are given
 
 static void test_a_reopened_trial_is_resized_once_more(void **state)
@@ -228,6 +294,7 @@ int main(void)
         cmocka_unit_test(test_a_stopped_run_makes_no_report_that_it_has_made),
         cmocka_unit_test(test_a_trial_that_fails_on_its_way_to_a_pause_has_its_reports_decided_on),
         cmocka_unit_test(test_a_trial_that_was_refused_has_its_config),
+        cmocka_unit_test(test_a_folder_in_the_way_is_moved_once_nothing_refuses_the_opening),
         cmocka_unit_test(test_a_reopened_trial_is_resized_once_more),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
