@@ -51,7 +51,8 @@ struct troupe_scheduler {
     // A new trial has been given its point.
     troupe_status (*added)(troupe_scheduler *self, int trial, const double *x);
     // The next of a trial's reports, after that many, at which it may be anything but going on; 0:
-    // there is none. These reports wait for the decision, others do not. NULL: all of them.
+    // there is none. These reports wait for the decision, others do not. NULL: all of them. A sweep
+    // asks for those of a run as it begins, or is opened again.
     int (*decides_at)(troupe_scheduler *self, int trial, int after);
     // Asked at every report. The verdict is made out for going on. A failure ends the sweep and
     // leaves the scheduler as it was.

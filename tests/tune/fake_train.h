@@ -170,11 +170,19 @@ static void fake_take_answer(struct troupe_job *job)
         fake.seen[fake_place(job)].resized = job->ranks;
 }
 
+static bool fake_is_gated(const struct troupe_job *job)
+{
+    size_t at = 0;
+    while (at < job->gate.report_count && job->gate.reports[at] != job->number)
+        at++;
+    return job->gate.decide != NULL && (at < job->gate.report_count || job->gate.report_count == 0);
+}
+
 // A gate that still decides on an earlier report is not asked.
 static void fake_ask(struct troupe_job *job)
 {
     struct timespec until;
-    if (job->gate.decide == NULL || job->unheard)
+    if (!fake_is_gated(job) || job->unheard)
         return;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += FAKE_GATE_S;

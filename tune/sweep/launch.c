@@ -168,6 +168,19 @@ static bool gated_reports(trp_control *control, const trp_trial *trial, trp_slot
     return false;
 }
 
+// Whether the run's gate is asked at the report where the trial's last decision was. A scheduler of
+// the user's may name others than as the run began.
+static bool asks_at_decision(trp_control *control, const trp_trial *trial, const trp_slot *of)
+{
+    int report = 0;
+    troupe_verdict verdict = {.size = sizeof verdict};
+    trp_study_decided(control->study, trial->number, &report, &verdict);
+    bool asks = of->report_count == 0; // At all of them.
+    for (size_t i = 0; i < of->report_count; i++)
+        asks = asks || of->reports[i] == report - trial->base;
+    return of->gated && asks;
+}
+
 void trp_control_key(const trp_control *control, const trp_trial *trial, char *key)
 {
     snprintf(key, TRP_KEY_SIZE, trial->run == 0 ? "sweep-%s-%d" : "sweep-%s-%d-%d",
@@ -190,7 +203,7 @@ static troupe_status hand(trp_control *control, trp_trial *trial, handed *to)
                          sweep->trainer->stages != NULL && sweep->trainer->stages->saves_when_due};
     bool listed = gated_reports(control, trial, of);
     of->gated = sweep->port->has_gates && users == NULL && (!listed || of->report_count > 0);
-    bool first = trial->reopens && (trial->acts_first || !of->gated);
+    bool first = trial->reopens && (trial->acts_first || !asks_at_decision(control, trial, of));
     of->stops_first = first && trp_trial_is_stopping(trial);
     of->pauses_first = first && !of->stops_first && trial->decision == TROUPE_ACT_PAUSE;
     trial->slot = of;

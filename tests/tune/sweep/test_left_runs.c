@@ -287,6 +287,42 @@ static void test_a_reopened_trial_is_resized_once_more(void **state)
     free(text);
 }
 
+// ---- gates that are others in each life
+
+// The next of its rungs that the trial has not come to: as it is asked, and not as the run began.
+static int rung_ahead(troupe_scheduler *scheduler, int trial, int after)
+{
+    const follower *self = (const follower *)scheduler;
+    int from = self->reports[trial] > after ? self->reports[trial] : after;
+    return from < EVERY ? from / 3 * 3 + 3 : 0;
+}
+
+static troupe_scheduler *follow_rungs(const step *it)
+{
+    troupe_scheduler *made = follow(it, 1, NULL, 0);
+    made->decides_at = rung_ahead;
+    return made;
+}
+
+static void test_what_was_decided_is_done_where_no_gate_is_asked_for_it_now(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_STOP},
+                                 {.trial = 0, .report = 3, .act = TROUPE_ACT_PAUSE}};
+    for (int i = 0; i < 2; i++) {
+        troupe_sweep *sweep;
+        char *text = learn(follow_rungs(&steps[i]));
+        char *folder = kill_behind(text, 0, 3, true);
+        fake.runs[0][0] = (fake_left){.there = true, .reports = 3, .config = configs[0]};
+        ok(RUN(folder, &sweep, .scheduler = follow_rungs(&steps[i])));
+        const troupe_trial *trial = troupe_sweep_trial(sweep, 0);
+        assert_int_equal(trial->state, i == 0 ? TROUPE_TRIAL_STOPPED : TROUPE_TRIAL_PAUSED);
+        assert_in_range(trial->reports, 3, 4);
+        shut(&sweep, folder);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -296,6 +332,7 @@ int main(void)
         cmocka_unit_test(test_a_trial_that_was_refused_has_its_config),
         cmocka_unit_test(test_a_folder_in_the_way_is_moved_once_nothing_refuses_the_opening),
         cmocka_unit_test(test_a_reopened_trial_is_resized_once_more),
+        cmocka_unit_test(test_what_was_decided_is_done_where_no_gate_is_asked_for_it_now),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
 }
