@@ -290,6 +290,11 @@ bool trp_member_stops_unreported(const trp_member *member, int first_report)
     return word & STOP && highest_of(word) < (uint32_t)first_report;
 }
 
+bool trp_member_is_to_stop(const trp_member *member)
+{
+    return atomic_load(&member->control->orders) & STOP;
+}
+
 bool trp_member_live(trp_member *member, const void **data, size_t *size)
 {
     const trp_control *control = member->control;

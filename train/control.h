@@ -133,6 +133,8 @@ bool trp_member_has_left(const trp_member *member, int rank);
 // Whether a stop is ordered, and was before any rank had entered a report; the first one is that
 // number. The same on all ranks.
 bool trp_member_stops_unreported(const trp_member *member, int first_report);
+// Whether a stop is ordered. Ranks may see it at different reports.
+bool trp_member_is_to_stop(const trp_member *member);
 // The live values that take effect with the report that was entered last, if newer ones do: to be
 // copied before the coordinator is told of that report.
 bool trp_member_live(trp_member *member, const void **data, size_t *size);

@@ -169,6 +169,17 @@ static bool stops_with(program *it, troupe_status status)
     return first;
 }
 
+// A program that has no answers could only go on in vain. Alone it need not meet others at a later
+// report.
+static void stop_here(program *it)
+{
+    if (it->answered || it->task->world > 1 || !trp_member_is_to_stop(it->member))
+        return;
+    trp_worker_stop(it->me);
+    it->stopped = true;
+    ask(it);
+}
+
 static void make_report(program *it, const trp_program_said *said)
 {
     troupe_status status =
@@ -183,6 +194,8 @@ static void make_report(program *it, const trp_program_said *said)
         it->next_ms = trp_clock_ms() + (int64_t)(it->config->grace_s * 1000);
     else if (stops)
         ask(it);
+    else
+        stop_here(it);
 }
 
 // The reports that rank 0 has made. Its program has time to learn from that of rank 0 that it ends.

@@ -561,6 +561,13 @@ int trp_worker_reports(troupe_rank *me)
     return it->reports;
 }
 
+void trp_worker_stop(troupe_rank *me)
+{
+    loop *it = NULL;
+    trp_assert(loop_of(me, "a trainer", &it) == TROUPE_OK && it->task->world == 1);
+    it->stopped = true;
+}
+
 const trp_task *trp_worker_task(troupe_rank *me)
 {
     loop *it = NULL;

@@ -75,6 +75,9 @@ troupe_status trp_worker_guest(troupe_rank *me, const char *what, trp_guest *gue
 // that it has made.
 const trp_task *trp_worker_task(troupe_rank *me);
 int trp_worker_reports(troupe_rank *me);
+// It stops with the reports that it has made: of a rank that is alone in its run, for which no
+// other waits at a later one.
+void trp_worker_stop(troupe_rank *me);
 
 // A place for what the layer above has of the rank whose loop runs on this thread; NULL where that
 // loop begins. NULL, with the error's text: `me` is not of it.

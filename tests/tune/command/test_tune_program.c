@@ -75,7 +75,8 @@ static void test_a_program_is_tuned(void **state)
     troupe_sweep_free(&sweep);
 }
 
-// One that goes on for ever is stopped by the scheduler, whether or not it heeds SIGTERM.
+// One that goes on for ever is stopped by the scheduler at the report that it decides on, whether
+// or not it heeds SIGTERM.
 static void test_a_scheduler_stops_programs(void **state)
 {
     (void)state;
@@ -93,9 +94,11 @@ static void test_a_scheduler_stops_programs(void **state)
     troupe_must(troupe_sweep_wait(sweep, TROUPE_FOREVER));
     assert_int_equal(troupe_sweep_count(sweep), 3);
     assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_TERMINATED);
-    assert_in_range(troupe_sweep_trial(sweep, 0)->reports, 4, 200);
-    assert_int_equal(troupe_sweep_trial(sweep, 1)->state, TROUPE_TRIAL_STOPPED);
-    assert_int_equal(troupe_sweep_trial(sweep, 2)->state, TROUPE_TRIAL_STOPPED);
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->reports, 4);
+    for (size_t i = 1; i < 3; i++) {
+        assert_int_equal(troupe_sweep_trial(sweep, i)->state, TROUPE_TRIAL_STOPPED);
+        assert_int_equal(troupe_sweep_trial(sweep, i)->reports, 1);
+    }
     troupe_sweep_free(&sweep);
 }
 
