@@ -134,12 +134,13 @@ typedef struct troupe_trial {
 typedef struct troupe_sweep troupe_sweep;
 
 // Runs a sweep and waits for its end. TROUPE_OK even if some trials failed (they are ERROR in the
-// table); TROUPE_FAILED if all of them did, with the error text of the first. The text of
-// TROUPE_INVALID names the option or the row of the space that is wrong; if the first trial cannot
-// be submitted because of its options, the status and error text of troupe_submit are returned.
-// *sweep is set in the first two cases, for the caller to free, and NULL otherwise. A trial whose
-// report lacks the metric is an ERROR, and one that ends without a report. The sweep's folder gets
-// trials.jsonl, one line for each event, and each trial's folder its params.json.
+// table); TROUPE_FAILED if all of them did, or some and no other one has a value of the metric,
+// with the error text of the first. The text of TROUPE_INVALID names the option or the row of the
+// space that is wrong; if the first trial cannot be submitted because of its options, the status
+// and error text of troupe_submit are returned. *sweep is set in the first two cases, for the
+// caller to free, and NULL otherwise. A trial whose report lacks the metric is an ERROR, and one
+// that ends by itself without a report, or where the metric was never a number. The sweep's folder
+// gets trials.jsonl, one line for each event, and each trial's folder its params.json.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_tune_as(const troupe_trainer *trainer,
                                                                  const troupe_param *space,
                                                                  size_t count, troupe_sweep **sweep,

@@ -276,7 +276,8 @@ static bool fake_step(struct troupe_job *job)
     }
     if (job->config.fail_at == job->number)
         fake_finish(job, fake.failure != TROUPE_OK ? fake.failure : TROUPE_FAILED,
-                    "the loss is not finite");
+                    "the loss is not finite; it was not restarted: .restarts = n in the options "
+                    "allows n; to go on with it: troupe_train(fit, ...)");
     return true;
 }
 

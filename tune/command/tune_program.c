@@ -264,6 +264,7 @@ troupe_status troupe_tune_program_with(const char *json, const char *const *argu
     if (it != NULL) {
         *it = (program){.port = trp_sweep_train};
         it->port.submit = submit;
+        it->port.prints = true;
         it->port.program = NULL;
         status = prepare(it, json, arguments, count, how);
     }

@@ -163,12 +163,24 @@ static troupe_status try_again(trp_control *control, trp_trial *trial, const cha
 }
 
 // One that says nothing of the metric is no result that a searcher may learn from.
-static void expect_a_report(const trp_control *control, trp_trial *trial)
+static void expect_a_value(const trp_control *control, trp_trial *trial)
 {
-    char sentence[256];
-    snprintf(sentence, sizeof sentence,
-             "it has ended without a report: expected one with the sweep's metric %s",
-             trp_sweep_metric(control->sweep));
+    char sentence[320];
+    const char *metric = trp_sweep_metric(control->sweep);
+    if (trial->view.reports == 0 && control->sweep->port->prints)
+        snprintf(sentence, sizeof sentence,
+                 "it has ended without a report: expected the sweep's metric %s in a line of JSON "
+                 "on its standard output, as {\"%s\": 0.5}",
+                 metric, metric);
+    else if (trial->view.reports == 0)
+        snprintf(sentence, sizeof sentence,
+                 "it has ended without a report: expected one with the sweep's metric %s", metric);
+    else if (isnan(trial->view.best_metric))
+        snprintf(sentence, sizeof sentence,
+                 "the sweep's metric %s was NaN in all of its %d reports: expected a number in one",
+                 metric, trial->view.reports);
+    else
+        return;
     trp_trial_broken(trial, sentence);
 }
 
@@ -207,10 +219,24 @@ static troupe_status follow_up(trp_control *control, trp_trial *trial, troupe_st
     if (is_tried_again(control, trial, status))
         return try_again(control, trial, error);
     TROUPE_TRY(count_pent(control, trial));
-    if (status == TROUPE_OK && !stopped && !trial->broken && trial->view.reports == 0)
-        expect_a_report(control, trial);
+    if (status == TROUPE_OK && !stopped && !trial->broken)
+        expect_a_value(control, trial);
     trp_trial_ended(trial, status, error, stopped);
     return trp_control_put_end(control, trial);
+}
+
+// Bytes of what was wrong. Behind it Train says how its user could go on with the run: a sweep's
+// has .retries and .open for that.
+static size_t length_of_cause(const char *error)
+{
+    static const char *const ways_on[] = {"; it was not restarted: ", "; to go on with it: "};
+    size_t length = strlen(error);
+    for (size_t i = 0; i < sizeof ways_on / sizeof *ways_on; i++) {
+        const char *at = strstr(error, ways_on[i]);
+        if (at != NULL && (size_t)(at - error) < length)
+            length = (size_t)(at - error);
+    }
+    return length;
 }
 
 // The trial has the result of its newest run, where it has none that is to come. One that was shown
@@ -243,7 +269,12 @@ troupe_status trp_control_take_result(trp_control *control, trp_trial *trial, tr
     if (result != NULL)
         trial->view.elapsed_s = trial->base_s + control->sweep->port->result_elapsed_s(result);
     control->lost = control->lost || status == TROUPE_RUNTIME_LOST;
-    troupe_status follows = follow_up(control, trial, status, error, stopped);
+    trp_buffer cause = {0};
+    trp_buffer_append(&cause, error, length_of_cause(error));
+    trp_buffer_append(&cause, "", 1);
+    troupe_status follows =
+        follow_up(control, trial, status, cause.failed ? error : (const char *)cause.data, stopped);
+    trp_buffer_free(&cause);
     troupe_status shown = show_result(control->sweep, trial, result);
     return follows != TROUPE_OK ? follows : shown;
 }

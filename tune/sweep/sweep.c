@@ -477,14 +477,24 @@ static troupe_status await_over(void *user)
 
 static troupe_status verdict(const troupe_sweep *sweep)
 {
+    const trp_trial *first = NULL;
+    int failed = 0;
     for (int i = 0; i < sweep->count; i++) {
         if (sweep->trials[i]->view.state != TROUPE_TRIAL_ERROR)
-            return TROUPE_OK;
+            continue;
+        first = first == NULL ? sweep->trials[i] : first;
+        failed++;
     }
-    if (sweep->count == 0)
+    if (failed == 0 || (failed < sweep->count && sweep->best != NULL))
         return TROUPE_OK;
-    return troupe_fail(TROUPE_FAILED, "all trials failed (%d); the first, %s: %s", sweep->count,
-                       sweep->trials[0]->view.name, sweep->trials[0]->view.error);
+    if (failed == sweep->count)
+        return troupe_fail(TROUPE_FAILED, "all trials failed (%d); the first, %s: %s", failed,
+                           first->view.name, first->view.error);
+    return troupe_fail(TROUPE_FAILED,
+                       "no trial has a value of %s, and %d of %d failed; the first of these, %s: "
+                       "%s",
+                       trp_sweep_metric(sweep), failed, sweep->count, first->view.name,
+                       first->view.error);
 }
 
 troupe_status troupe_sweep_wait(troupe_sweep *sweep, int timeout_ms)

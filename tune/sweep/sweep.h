@@ -60,6 +60,7 @@ typedef struct trp_sweep_port {
     double (*result_elapsed_s)(const troupe_result *result);
     void (*result_free)(troupe_result **result);
     bool has_gates; // Of jobs that are submitted.
+    bool prints;    // A trial is a program, whose reports are lines that it prints.
     // Of a sweep over a version of the repository: which, and what its space is laid over, as
     // JSON. NULL: there is none.
     const char *model, *settings;

@@ -92,10 +92,18 @@ static double always_nan(const fake_settings *config, int report)
 static void test_a_sweep_of_nan_has_no_best(void **state)
 {
     (void)state;
+    static const char error[] = "the sweep's metric loss was NaN in all of its 9 reports: expected "
+                                "a number in one";
     troupe_sweep *sweep;
     fake_open(2);
     fake.curve = always_nan;
-    ok(SWEEP(&sweep, .trials = 3, .scheduler = troupe_asha(.reduction = 2)));
+    assert_int_equal(SWEEP(&sweep, .trials = 3), TROUPE_FAILED);
+    assert_non_null(strstr(troupe_last_error()->text, "all trials failed (3); the first, fit_"));
+    assert_non_null(strstr(troupe_last_error()->text, error));
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(troupe_sweep_trial(sweep, i)->state, TROUPE_TRIAL_ERROR);
+        assert_string_equal(troupe_sweep_trial(sweep, i)->error, error);
+    }
     assert_null(troupe_sweep_best(sweep));
     assert_null(troupe_sweep_best_config(sweep));
     troupe_sweep_free(&sweep);
@@ -179,6 +187,25 @@ static void test_reports_on_the_way_to_the_stop_count(void **state)
     assert_int_equal(trial->state, TROUPE_TRIAL_STOPPED);
     assert_int_equal(trial->reports, 5);
     assert_true(trial->best_metric == fake_quadratic(trial->config, 5));
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+// Where one was stopped before it could fail, the sweep has no result all the same.
+static void test_a_sweep_without_a_value_fails(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    bool freed;
+    fake_open(2);
+    fake.lockstep = true;
+    fake.curve = always_nan;
+    assert_int_equal(SWEEP(&sweep, .trials = 3, .scheduler = script(1, 3, TROUPE_ACT_STOP, &freed)),
+                     TROUPE_FAILED);
+    assert_non_null(strstr(troupe_last_error()->text,
+                           "no trial has a value of loss, and 2 of 3 failed; the first of these, "
+                           "fit_"));
+    assert_int_equal(troupe_sweep_stopped(sweep), 1);
     troupe_sweep_free(&sweep);
     fake_shut();
 }
@@ -337,8 +364,10 @@ static void test_a_sweep_of_failures_fails_with_the_first_sentence(void **state)
                                .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)});
     assert_int_equal(status, TROUPE_FAILED);
     assert_non_null(strstr(troupe_last_error()->text, "all trials failed (3)"));
-    assert_non_null(strstr(troupe_last_error()->text, "the loss is not finite"));
+    assert_non_null(strstr(troupe_last_error()->text, ": the loss is not finite"));
     assert_non_null(sweep);
+    // What Train says besides is for who has made the run.
+    assert_string_equal(troupe_sweep_trial(sweep, 0)->error, "the loss is not finite");
     assert_int_equal(troupe_sweep_count(sweep), 3);
     assert_null(troupe_sweep_best(sweep));
     troupe_sweep_free(&sweep);
@@ -483,6 +512,7 @@ int main(void)
         cmocka_unit_test(test_every_trial_runs_to_its_end),
         cmocka_unit_test(test_the_best_is_over_all_reports_towards_the_goal),
         cmocka_unit_test(test_a_sweep_of_nan_has_no_best),
+        cmocka_unit_test(test_a_sweep_without_a_value_fails),
         cmocka_unit_test(test_jobs_overlap_as_far_as_asked),
         cmocka_unit_test(test_a_grid_is_run_whole_or_as_far_as_asked),
         cmocka_unit_test(test_a_stopped_trial_is_stopped_and_a_finished_one_terminated),
