@@ -1,6 +1,7 @@
 // replay.c: see tune/sweep/replay.h.
 #include <tune/sweep/replay.h>
 
+#include <inttypes.h>
 #include <math.h>
 #include <runtime/base/error.h>
 #include <stdio.h>
@@ -37,50 +38,85 @@ static bool differs(const char *one, const char *other)
     return one == NULL || strcmp(one, other) != 0;
 }
 
-// The first thing in which the line is of another sweep; NULL: nothing.
-static const char *difference(const first_line *line, const troupe_sweep *sweep)
+// In what the line is of another sweep.
+typedef struct change {
+    const char *what; // NULL: in nothing.
+    char was[200], is[200];
+} change;
+
+static change changed(const char *what, const char *was, const char *is)
 {
-    bool maximize = sweep->objectives[0].goal == TROUPE_MAXIMIZE;
-    return differs(line->trainer, sweep->trainer->name)              ? "its trainer"
-           : differs(line->metric, trp_sweep_metric(sweep))          ? "metric"
-           : differs(line->goal, maximize ? "maximize" : "minimize") ? "goal"
-           : line->seed != sweep->how.seed                           ? "seed"
-           : differs(line->scheduler, sweep->scheduler)              ? "scheduler"
-                                                                     : NULL;
+    change made = {.what = what};
+    snprintf(made.was, sizeof made.was, "%s", was != NULL ? was : "none");
+    snprintf(made.is, sizeof made.is, "%s", is);
+    return made;
+}
+
+static change difference(const first_line *line, const troupe_sweep *sweep)
+{
+    const char *goal = sweep->objectives[0].goal == TROUPE_MAXIMIZE ? "maximize" : "minimize";
+    if (differs(line->trainer, sweep->trainer->name))
+        return changed("its trainer", line->trainer, sweep->trainer->name);
+    if (differs(line->metric, trp_sweep_metric(sweep)))
+        return changed("metric", line->metric, trp_sweep_metric(sweep));
+    if (differs(line->goal, goal))
+        return changed("goal", line->goal, goal);
+    if (differs(line->scheduler, sweep->scheduler))
+        return changed("scheduler", line->scheduler, sweep->scheduler);
+    change seed = {.what = line->seed != sweep->how.seed ? "seed" : NULL};
+    snprintf(seed.was, sizeof seed.was, "%" PRIu64, line->seed);
+    snprintf(seed.is, sizeof seed.is, "%" PRIu64, sweep->how.seed);
+    return seed;
 }
 
 // Whether both have that member, and it is another one. What an older version has not put down is
 // in one alone.
-static bool has_other(trp_json line, trp_json now, const char *name)
+static bool has_other(trp_json line, trp_json now, const char *name, change *other)
 {
     trp_json before, member;
-    trp_buffer one = {0}, other = {0};
+    trp_buffer was = {0}, is = {0};
     if (!trp_json_member(line, name, &before) || !trp_json_member(now, name, &member))
         return false;
-    bool known = trp_json_canonical(before, &one) == TROUPE_OK &&
-                 trp_json_canonical(member, &other) == TROUPE_OK && !one.failed && !other.failed;
-    bool differ = known && (one.size != other.size || memcmp(one.data, other.data, one.size) != 0);
-    trp_buffer_free(&one);
-    trp_buffer_free(&other);
+    bool known = trp_json_canonical(before, &was) == TROUPE_OK &&
+                 trp_json_canonical(member, &is) == TROUPE_OK && !was.failed && !is.failed;
+    bool differ = known && (was.size != is.size || memcmp(was.data, is.data, was.size) != 0);
+    trp_buffer_append(&was, "", 1);
+    trp_buffer_append(&is, "", 1);
+    if (differ && !was.failed && !is.failed)
+        *other = changed(name, (const char *)was.data, (const char *)is.data);
+    else if (differ)
+        *other = changed(name, "another", "another");
+    trp_buffer_free(&was);
+    trp_buffer_free(&is);
     return differ;
 }
 
 // What the trials of the sweep run, where that is not the trainer's own: of which the line has
 // another.
-static const char *other_code(trp_json line, const troupe_sweep *sweep)
+static change other_code(trp_json line, const troupe_sweep *sweep)
 {
     static const char *const names[] = {"model", "settings", "command"};
-    const char *other = NULL;
+    change other = {0};
     trp_buffer text = {0};
     trp_json now;
     trp_journal_what(&text, sweep);
     trp_buffer_append(&text, "}", 1);
     if (!text.failed && trp_json_parse((const char *)text.data, text.size, &now) == TROUPE_OK) {
-        for (size_t i = 0; other == NULL && i < sizeof names / sizeof *names; i++)
-            other = has_other(line, now, names[i]) ? names[i] : NULL;
+        for (size_t i = 0; other.what == NULL && i < sizeof names / sizeof *names; i++)
+            (void)has_other(line, now, names[i], &other);
     }
     trp_buffer_free(&text);
     return other;
+}
+
+// A record whose study is lost would be taken for one that has none yet, and all be done again.
+static bool lacks_study(const char *text, size_t size)
+{
+    trp_json value, event;
+    const char *end = memchr(text, '\n', size);
+    return end != NULL &&
+           (trp_json_parse(text, (size_t)(end - text), &value) != TROUPE_OK ||
+            !trp_json_member(value, "event", &event) || !trp_json_equals(event, "study"));
 }
 
 troupe_status trp_replay_check(const char *text, size_t size, troupe_sweep *sweep)
@@ -88,18 +124,32 @@ troupe_status trp_replay_check(const char *text, size_t size, troupe_sweep *swee
     trp_json value;
     trp_arena arena = {0};
     first_line line = {0};
-    const char *end = memchr(text, '\n', size), *other = NULL;
+    change other = {0};
+    const char *end = memchr(text, '\n', size);
     size_t length = end != NULL ? (size_t)(end - text) : size;
     troupe_status status = trp_json_parse(text, length, &value);
     if (status == TROUPE_OK)
         status = trp_json_read(&troupe_type_first_line, value, &arena, &line);
+    if (status == TROUPE_OK && !differs(line.event, "sweep")) {
+        other = difference(&line, sweep);
+        other = other.what == NULL ? other_code(value, sweep) : other;
+    }
     if (status != TROUPE_OK || differs(line.event, "sweep"))
-        status = troupe_fail(TROUPE_CORRUPT, "%s/trials.jsonl does not begin as a sweep's does",
+        status = troupe_fail(TROUPE_CORRUPT,
+                             "%s/trials.jsonl is no record of a sweep, or is damaged: expected its "
+                             "first line to be {\"event\": \"sweep\", ..}",
                              sweep->folder);
-    else if ((other = difference(&line, sweep)) != NULL ||
-             (other = other_code(value, sweep)) != NULL)
-        status = troupe_fail(TROUPE_EXISTS, "the sweep in %s is another one: it differs in %s",
-                             sweep->folder, other);
+    else if (other.what != NULL)
+        status = troupe_fail(TROUPE_EXISTS,
+                             "the sweep in %s is another one: it differs in %s, which was %s and "
+                             "is %s now",
+                             sweep->folder, other.what, other.was, other.is);
+    else if (end != NULL && lacks_study(end + 1, size - length - 1))
+        status =
+            troupe_fail(TROUPE_CORRUPT,
+                        "line 2 of %s/trials.jsonl is damaged or missing: expected {\"event\": "
+                        "\"study\", ..}",
+                        sweep->folder);
     else if (has_others_trials(&line, sweep))
         status = troupe_fail(TROUPE_EXISTS,
                              "the sweep in %s is another one: its trials are %s, and .server says "

@@ -185,14 +185,25 @@ static troupe_status open_record(trp_control *control)
     return status;
 }
 
-// The sweep of that name goes on, if there is one.
-static troupe_status open_again(trp_control *control, const char *storage)
+static troupe_status open_past(trp_control *control, const char *storage)
 {
     troupe_sweep *sweep = control->sweep;
     bool make = sweep->how.open == TROUPE_OPEN_RESUME_OR_NEW;
     TROUPE_TRY(trp_folder_named(storage, sweep->how.name, make, &sweep->folder));
     control->begun = true; // There may be an earlier life's files in it.
-    TROUPE_TRY(open_record(control));
+    return open_record(control);
+}
+
+// The sweep of that name goes on, if there is one.
+static troupe_status open_again(trp_control *control, const char *storage)
+{
+    troupe_sweep *sweep = control->sweep;
+    troupe_status status = open_past(control, storage);
+    if (status == TROUPE_NOT_FOUND) {
+        troupe_error why = *troupe_last_error();
+        return troupe_fail(status, "there is no sweep of that name to go on with: %s", why.text);
+    }
+    TROUPE_TRY(status);
     control->begun = control->past.size > 0;
     return control->past.size > 0
                ? trp_replay_check((const char *)control->past.data, control->past.size, sweep)

@@ -34,19 +34,23 @@ static void test_only_the_same_sweep_goes_on(void **state)
     assert_string_equal(sweep.id, "0123");
     sweep.trainer = &other;
     assert_int_equal(trp_replay_check(first, strlen(first), &sweep), TROUPE_EXISTS);
-    assert_non_null(strstr(troupe_last_error()->text, "it differs in its trainer"));
+    assert_non_null(strstr(troupe_last_error()->text,
+                           "it differs in its trainer, which was fit and is fat now"));
     sweep = sweep_of(&trainer);
     sweep.objectives[0].goal = TROUPE_MAXIMIZE;
     assert_int_equal(trp_replay_check(first, strlen(first), &sweep), TROUPE_EXISTS);
-    assert_non_null(strstr(troupe_last_error()->text, "it differs in goal"));
+    assert_non_null(strstr(troupe_last_error()->text,
+                           "it differs in goal, which was minimize and is maximize now"));
     sweep = sweep_of(&trainer);
     sweep.how.seed = 8;
     assert_int_equal(trp_replay_check(first, strlen(first), &sweep), TROUPE_EXISTS);
-    assert_non_null(strstr(troupe_last_error()->text, "it differs in seed"));
+    assert_non_null(
+        strstr(troupe_last_error()->text, "it differs in seed, which was 7 and is 8 now"));
     sweep = sweep_of(&trainer);
     strcpy(sweep.scheduler, "some");
     assert_int_equal(trp_replay_check(first, strlen(first), &sweep), TROUPE_EXISTS);
-    assert_non_null(strstr(troupe_last_error()->text, "it differs in scheduler"));
+    assert_non_null(strstr(troupe_last_error()->text,
+                           "it differs in scheduler, which was all and is some now"));
     // One without an id was a program's own.
     char local[sizeof first];
     strcpy(local, first);
@@ -64,6 +68,32 @@ static void test_only_the_same_sweep_goes_on(void **state)
     assert_int_equal(trp_replay_check("{\"event\"", 8, &sweep), TROUPE_CORRUPT);
 }
 
+// One whose study's line is lost is not begun anew. A last line that is cut counts for nothing.
+static void test_the_second_line_is_the_studys(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *rest;
+        troupe_status status;
+    } rows[] = {
+        {"{\"event\": \"study\", \"version\": 1}\n", TROUPE_OK},
+        {"{\"event\": \"stu", TROUPE_OK},
+        {"{\"event\": \"stu\n", TROUPE_CORRUPT},
+        {"{\"event\": \"suggest\", \"trial\": 0}\n", TROUPE_CORRUPT},
+        {"\n", TROUPE_CORRUPT},
+        {"1\n", TROUPE_CORRUPT},
+    };
+    const troupe_trainer trainer = {.name = "fit"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[sizeof first + 64];
+        troupe_sweep sweep = sweep_of(&trainer);
+        snprintf(text, sizeof text, "%s%s", first, rows[i].rest);
+        assert_int_equal(trp_replay_check(text, strlen(text), &sweep), rows[i].status);
+        if (rows[i].status != TROUPE_OK)
+            assert_non_null(strstr(troupe_last_error()->text, "line 2 of "));
+    }
+}
+
 static void test_only_the_same_code_goes_on(void **state)
 {
     (void)state;
@@ -79,7 +109,9 @@ static void test_only_the_same_code_goes_on(void **state)
         {NULL, NULL, NULL, NULL},
         {"digits@4", "{\"a\": 1, \"b\": [2]}", NULL, "it differs in model"},
         {"digits@3", "{\"a\": 1, \"b\": [3]}", NULL, "it differs in settings"},
-        {NULL, NULL, ", \"command\": [\"learn\", \"{rate}\"]", "it differs in command"},
+        {NULL, NULL, ", \"command\": [\"learn\", \"{rate}\"]",
+         "it differs in command, which was [\"train\",\"{rate}\"] and is [\"learn\",\"{rate}\"] "
+         "now"},
     };
     const troupe_trainer trainer = {.name = "fit"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -164,6 +196,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_only_the_same_sweep_goes_on),
+        cmocka_unit_test(test_the_second_line_is_the_studys),
         cmocka_unit_test(test_only_the_same_code_goes_on),
         cmocka_unit_test(test_lines_say_what_was_done),
     };

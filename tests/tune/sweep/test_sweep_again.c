@@ -43,6 +43,25 @@ static void test_no_failing_allocation_takes_the_journal_away(void **state)
     free(path);
 }
 
+static void test_what_is_not_there_does_not_go_on(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"nowhere", "empty"};
+    char *path = journal_of("empty");
+    fake_open(2);
+    for (size_t i = 0; i < 2; i++) {
+        troupe_sweep *sweep = NULL;
+        assert_int_equal(SWEEP(&sweep, .trials = 1, .name = names[i], .open = TROUPE_OPEN_RESUME),
+                         TROUPE_NOT_FOUND);
+        const char *text = troupe_last_error()->text;
+        assert_non_null(strstr(text, "there is no sweep of that name to go on with: "));
+        assert_non_null(strstr(text, names[i]));
+        assert_null(sweep);
+    }
+    fake_shut();
+    free(path);
+}
+
 // ---- what an earlier life has put down
 
 static troupe_status again_in(troupe_sweep **sweep, const char *where, const char *name, int count,
@@ -334,6 +353,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_failing_allocation_takes_the_journal_away),
+        cmocka_unit_test(test_what_is_not_there_does_not_go_on),
         cmocka_unit_test(test_what_has_ended_is_not_done_again),
         cmocka_unit_test(test_a_trial_that_its_server_does_not_know_is_an_error),
         cmocka_unit_test(test_a_reopening_that_is_refused_changes_nothing),
