@@ -137,7 +137,8 @@ TROUPE_EXPERIMENTAL size_t troupe_study_count(const troupe_study *study);
 // NULL: there is none.
 TROUPE_EXPERIMENTAL const troupe_study_trial *troupe_study_trial_at(troupe_study *study,
                                                                     size_t number);
-// The best by the first objective of those that violate no constraint; NULL: none has a value.
+// The best by the first objective of those that have not failed and violate no constraint; NULL:
+// none has a value.
 TROUPE_EXPERIMENTAL const troupe_study_trial *troupe_study_best(troupe_study *study);
 // The numbers of the complete trials without violations that no other is as good as in every
 // objective and better in one (Pareto's front), in their order; they belong to the thread's arena.

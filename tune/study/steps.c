@@ -365,9 +365,10 @@ static void note_end(troupe_study *study, trp_study_trial *trial, const trp_stud
     trial->view.violation = end->violation;
     if (end->ending != TROUPE_ENDING_FAILED)
         memcpy((double *)trial->view.values, end->values, study->objectives * sizeof *end->values);
-    if (end->ending != TROUPE_ENDING_FAILED && !(end->violation > 0))
+    bool counts = end->ending != TROUPE_ENDING_FAILED && !(end->violation > 0);
+    if (counts)
         trp_study_note(study, trial, end->values);
-    if (end->violation > 0 && study->best == trial->view.number)
+    else if (study->best == trial->view.number) // By what it had reported.
         trp_study_find_best(study);
 }
 

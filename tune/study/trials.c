@@ -95,7 +95,7 @@ void trp_study_find_best(troupe_study *study)
     study->best = -1;
     for (int i = 0; i < study->count; i++) {
         const troupe_study_trial *trial = &trp_study_at(study, i)->view;
-        if (!(trial->violation > 0) && !isnan(trial->best) &&
+        if (!(trial->violation > 0) && trial->state != TROUPE_STUDY_FAILED && !isnan(trial->best) &&
             (study->best < 0 ||
              trp_study_better(study, trial->best, trp_study_at(study, study->best)->view.best)))
             study->best = i;

@@ -72,6 +72,11 @@ static void test_goals_and_failures(void **state)
     assert_int_equal(troupe_study_best(study)->number, 6);
     ok(troupe_study_tell_values(study, 6, (double[]){5}, 2)); // What it has shown is not allowed.
     assert_int_equal(troupe_study_best(study)->number, 1);
+    ok(troupe_study_ask(study, &asked));
+    ok(troupe_study_report(study, 7, 4, &act));
+    assert_int_equal(troupe_study_best(study)->number, 7);
+    ok(troupe_study_tell_failed(study, 7, "it fell"));
+    assert_int_equal(troupe_study_best(study)->number, 1);
     assert_string_equal(troupe_study_trial_at(study, 2)->error, "its value is nan");
     assert_string_equal(troupe_study_trial_at(study, 3)->error, "its value is inf");
     assert_string_equal(troupe_study_trial_at(study, 4)->error, "the disk is full");
