@@ -2,6 +2,7 @@
 // or over a version of a repository of models.
 #include "troupe.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -37,13 +38,15 @@ static bool say_usage(FILE *out)
         "                      that was kept with it; without a space, over its own\n"
         "  -n, --trials N      how many configurations are tried\n"
         "  -j, --concurrent N  how many of them at a time (default: as many as fit)\n"
-        "      --name NAME     of the sweep's folder (default: of the program)\n"
+        "      --name NAME     of the sweep's folder (default: of the program); where there is\n"
+        "                      one, NAME_1 and so on\n"
         "      --storage DIR   folder of all runs (default ~/troupe_results)\n"
         "      --seed N        for the draws (default 1)\n"
         "      --cpus N        reserved for each trial (default 1)\n"
         "      --server        the trials are jobs of the train server\n"
         "      --resume        the sweep of that name goes on\n"
         "  -q, --quiet         no table while it runs\n"
+        "  -v, --verbose       shows what the trials print\n"
         "      --json          prints the best config alone\n");
     return false;
 }
@@ -155,13 +158,15 @@ static bool read_settings(int argc, char **argv, settings *is, int *status)
 // The caller's to free; NULL: it has been said why.
 static char *read_file(const char *name)
 {
+    errno = 0;
     FILE *file = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
     char *text = file != NULL ? malloc(FILE_MAX + 1) : NULL;
     size_t size = text != NULL ? fread(text, 1, FILE_MAX, file) : 0;
     bool good = text != NULL && !ferror(file) && feof(file);
-    if (!good)
-        fprintf(stderr, "troupe tune: %s cannot be read, or has more than %d bytes\n", name,
-                FILE_MAX);
+    if (!good && (file == NULL || ferror(file)))
+        fprintf(stderr, "troupe tune: %s cannot be read: %s\n", name, strerror(errno));
+    else if (!good)
+        fprintf(stderr, "troupe tune: %s has more than %d bytes\n", name, FILE_MAX);
     if (file != NULL && file != stdin)
         fclose(file);
     if (!good) {
@@ -190,7 +195,7 @@ static int tell(const settings *is, const troupe_sweep *sweep, troupe_status sta
     snprintf(failure, sizeof failure, "%s", troupe_last_error()->text);
     const troupe_trial *best = troupe_sweep_best(sweep);
     const char *config = troupe_sweep_best_json(sweep);
-    if (!is->json && is->quiet)
+    if (!is->json && (is->quiet || !isatty(STDOUT_FILENO))) // A terminal has it already.
         troupe_sweep_print(sweep, stdout);
     if (config != NULL && is->json)
         printf("%s\n", config);
@@ -236,7 +241,9 @@ int tool_tune_run(int argc, char **argv)
         ends = tell(&is, sweep, status);
         troupe_sweep_free(&sweep);
     } else {
-        fprintf(stderr, "troupe tune: %s\n", troupe_last_error()->text);
+        bool of_file = status == TROUPE_MALFORMED || status == TROUPE_WRONG_TYPE;
+        fprintf(stderr, "troupe tune: %s%s%s\n", of_file ? is.file : "", of_file ? ": " : "",
+                troupe_last_error()->text);
         ends = TOOL_FAILED;
     }
     (void)troupe_stop();

@@ -29,6 +29,7 @@ static void test_a_program_is_tuned(void **state)
     assert_true(output[0] == '{');
     expect(0, "$T tune -v -n 1 --name loud sweep.json -- " PROGRAM, "words");
     expect(0, "$T tune -q --name table sweep.json -- " PROGRAM, "TERMINATED");
+    expect(0, "$T tune --name lines sweep.json -- " PROGRAM, "TERMINATED"); // Behind its lines.
     expect(0, "$T tune best runs/plain", "{\"x\": 1, \"y\": 2}");
     expect(0, "$T tune train-best runs/plain", "{\"loss\": 1}");
     expect(0, "$T tune best --scope last-5-avg runs/plain", "{\"x\": 1, \"y\": 2}");
@@ -86,7 +87,8 @@ static void test_trials_of_the_server(void **state)
         1, "$T tune --server --resume --name far sweep.json -- " PROGRAM,
         "x was {\"grid\": [4, 1, 9, 0.5]} and is {\"grid\": [4, 1, 9]}, which has not all of it");
     expect(0, "$T tune report runs/far", "report.html");
-    expect(1, "$T tune --resume --name nowhere sweep.json -- " PROGRAM, "troupe tune: ");
+    expect(1, "$T tune --resume --name nowhere sweep.json -- " PROGRAM,
+           "there is no sweep of that name to go on with");
 }
 
 static void test_what_is_wrong_is_said(void **state)
@@ -96,10 +98,11 @@ static void test_what_is_wrong_is_said(void **state)
     expect(2, "$T tune -n none sweep.json -- true", "none");
     expect(2, "$T tune --cpus some sweep.json -- true", "--cpus is \"some\"");
     expect(2, "$T tune --odd sweep.json -- true", "usage: ");
-    expect(1, "$T tune nothing.json -- true", "nothing.json cannot be read");
+    expect(1, "$T tune nothing.json -- true", "nothing.json cannot be read: No such file");
+    expect(1, "$T tune sweep.json -- ./sweep.json", "'./sweep.json' cannot be executed");
     expect(1, "$T tune sweep.json -- no-such-program", "there is no program 'no-such-program'");
     expect(1, "$T tune sweep.json -- echo {z}", "has {z}, which the space has not");
-    expect(1, "echo '{' >bad.json; $T tune bad.json -- true", "troupe tune: ");
+    expect(1, "echo '{' >bad.json; $T tune bad.json -- true", "troupe tune: bad.json: JSON: ");
     expect(1, "$T tune --name silent sweep.json -- true", "it has ended without a report");
     expect(1, "$T tune --name fails sweep.json -- sh -c 'echo why >&2; exit 7'", "why");
 }

@@ -109,6 +109,11 @@ static troupe_status find_program(const char *name)
         found = is_program(path);
         at = at[length] == ':' ? at + length + 1 : NULL;
     }
+    if (!found && strchr(name, '/') != NULL && access(name, F_OK) == 0)
+        return troupe_fail(TROUPE_NOT_FOUND,
+                           "'%.200s' cannot be executed: expected a program (chmod +x), or what "
+                           "runs it before it, as python3",
+                           name);
     return found ? TROUPE_OK
                  : troupe_fail(TROUPE_NOT_FOUND,
                                "there is no program '%.200s': expected one that can be executed, "
