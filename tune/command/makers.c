@@ -23,6 +23,7 @@ TROUPE_STRUCT(pbt_members, (int, interval), (int, burn_in), (double, quantile), 
               (troupe_text, mutate));
 TROUPE_STRUCT(stop_members, (int, reports), (double, elapsed_s), (int, patience), (double, margin),
               (int, plateau), (double, deviation), (int, grace));
+TROUPE_STRUCT(beside_searcher, (int, repeats));
 
 typedef union members {
     tpe_members tpe;
@@ -139,7 +140,8 @@ enum {
     SCHEDULERS = sizeof schedulers / sizeof *schedulers,
 };
 
-// Which of them is meant; *options: what is said of it.
+// Which of them is meant; *options: what is said of it. Where there is only what may stand `beside`
+// one, it is the first of them.
 static troupe_status find(trp_json how, const char *what, const maker *makers, size_t count,
                           const char *beside, const maker **found, trp_json *options)
 {
@@ -157,6 +159,11 @@ static troupe_status find(trp_json how, const char *what, const maker *makers, s
         named++;
         *found = &makers[i];
         *options = trp_json_is_object(how) ? has : (trp_json){"{}", 2};
+    }
+    if (named == 0 && trp_json_is_object(how) && trp_json_member(how, beside, options)) {
+        *found = &makers[0];
+        *options = (trp_json){"{}", 2};
+        named = 1;
     }
     if (named != 1)
         return troupe_fail(TROUPE_INVALID,
@@ -180,9 +187,15 @@ troupe_status trp_make_searcher(trp_json how, trp_arena *arena, troupe_searcher 
     const maker *found;
     trp_json options;
     members given = {0};
-    TROUPE_TRY(find(how, "searcher", searchers, SEARCHERS, NULL, &found, &options));
+    beside_searcher beside = {0};
+    TROUPE_TRY(find(how, "searcher", searchers, SEARCHERS, "repeats", &found, &options));
     TROUPE_TRY(trp_json_read(found->type, options, arena, &given));
+    bool repeats = trp_json_is_object(how) && trp_json_member(how, "repeats", &options);
+    if (repeats)
+        TROUPE_TRY(trp_json_read(&troupe_type_beside_searcher, how, arena, &beside));
     *searcher = found->searcher(&given);
+    if (repeats)
+        *searcher = troupe_search_repeat(*searcher, beside.repeats);
     if ((*searcher)->refusal == TROUPE_OK)
         return TROUPE_OK;
     troupe_status status = troupe_fail((*searcher)->refusal, "%s", (*searcher)->name);

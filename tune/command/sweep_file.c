@@ -9,8 +9,8 @@
 
 TROUPE_STRUCT(sweep_members, (troupe_text, metric), (troupe_text, goal), (int, trials),
               (int, concurrent), (int, retries), (uint64_t, seed), (double, time_budget_s),
-              (double, trial_timeout_s), (troupe_text, name), (troupe_text, storage),
-              (bool, server));
+              (double, trial_timeout_s), (double, target), (int, patience), (troupe_text, name),
+              (troupe_text, storage), (bool, server));
 TROUPE_STRUCT(sweep_resources, (double, cpus), (double, gpus));
 TROUPE_STRUCT(sweep_objective, (troupe_text, metric), (troupe_text, goal));
 
@@ -111,22 +111,30 @@ static troupe_status read_target(trp_json whole, const sweep_members *members, t
     return TROUPE_OK;
 }
 
-static troupe_status check_numbers(const trp_sweep_file *file)
+// What is zero for a default in C is a slip of the pen where it is written down.
+static troupe_status check_numbers(trp_json whole)
 {
-    const struct {
+    static const struct {
         const char *name;
+        bool may_be_zero;
+    } rows[] = {{"trials", false},
+                {"concurrent", false},
+                {"retries", true},
+                {"time_budget_s", false},
+                {"trial_timeout_s", false},
+                {"patience", true},
+                {"cpus", false},
+                {"gpus", true}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        trp_json given;
         double value;
-    } rows[] = {{"trials", file->trials},
-                {"concurrent", file->concurrent},
-                {"retries", file->retries},
-                {"time_budget_s", file->time_budget_s},
-                {"trial_timeout_s", file->trial_timeout_s},
-                {"cpus", file->cpus},
-                {"gpus", file->gpus}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!(rows[i].value >= 0))
-            return troupe_fail(TROUPE_INVALID, "\"%s\" is %g: expected a positive number",
-                               rows[i].name, rows[i].value);
+        if (!trp_json_member(whole, rows[i].name, &given))
+            continue;
+        TROUPE_TRY(trp_json_read(&troupe_type_double, given, NULL, &value));
+        if (!(value > 0) && !(value == 0 && rows[i].may_be_zero))
+            return troupe_fail(TROUPE_INVALID, "\"%s\" is %g: expected a number %s", rows[i].name,
+                               value, rows[i].may_be_zero ? "that is not negative" : "above 0");
+    }
     return TROUPE_OK;
 }
 
@@ -141,8 +149,91 @@ static troupe_status read_resources(trp_json whole, trp_arena *arena, trp_sweep_
                            "\"resources\" is no object, as in {\"cpus\": 1, \"gpus\": 0.5}");
     TROUPE_TRY(trp_sweep_members_known(value, &troupe_type_sweep_resources, NULL, "\"resources\""));
     TROUPE_TRY(trp_json_read(&troupe_type_sweep_resources, value, arena, &resources));
+    TROUPE_TRY(check_numbers(value));
     file->cpus = resources.cpus;
     file->gpus = resources.gpus;
+    return TROUPE_OK;
+}
+
+static char *copy_text(trp_json value, trp_arena *arena)
+{
+    char *text = trp_arena_alloc(arena, value.size + 1);
+    if (text == NULL)
+        return NULL;
+    memcpy(text, value.at, value.size);
+    text[value.size] = '\0';
+    return text;
+}
+
+static troupe_status no_memory(void)
+{
+    return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep");
+}
+
+// A list, where there is one: room for what is in it. *count stays 0 where there is none.
+static troupe_status read_list(trp_json whole, const char *name, const char *as, trp_arena *arena,
+                               trp_json *list, const void ***room)
+{
+    trp_json item = {0};
+    size_t count = 0;
+    *list = (trp_json){0};
+    if (!trp_json_member(whole, name, list))
+        return TROUPE_OK;
+    if (!trp_json_is_array(*list))
+        return troupe_fail(TROUPE_WRONG_TYPE, "\"%s\" is no list, as in %s", name, as);
+    while (trp_json_next_item(*list, &item))
+        count++;
+    *room = (const void **)trp_arena_alloc(arena, (count + 1) * sizeof **room);
+    return *room == NULL ? no_memory() : TROUPE_OK;
+}
+
+// The points to try first, which the study looks at.
+static troupe_status read_first(trp_json whole, trp_arena *arena, trp_sweep_file *file)
+{
+    trp_json list, item = {0};
+    TROUPE_TRY(read_list(whole, "first", "[{\"lr\": 0.1}]", arena, &list, &file->first));
+    while (list.size > 0 && trp_json_next_item(list, &item)) {
+        if (!trp_json_is_object(item))
+            return troupe_fail(TROUPE_WRONG_TYPE,
+                               "\"first\" has %.*s: expected an object, as in {\"lr\": 0.1}",
+                               item.size < 80 ? (int)item.size : 80, item.at);
+        if ((file->first[file->first_count++] = copy_text(item, arena)) == NULL)
+            return no_memory();
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status read_warm(trp_json whole, trp_arena *arena, trp_sweep_file *file)
+{
+    trp_json list, item = {0};
+    const void **room = NULL;
+    TROUPE_TRY(read_list(whole, "warm", "[\"runs/before/trials.jsonl\"]", arena, &list, &room));
+    file->warm = (const char **)room;
+    while (list.size > 0 && trp_json_next_item(list, &item)) {
+        troupe_text path = NULL;
+        if (trp_json_is_text(item))
+            TROUPE_TRY(trp_json_read(&troupe_type_troupe_text, item, arena, &path));
+        if (path == NULL)
+            return troupe_fail(TROUPE_WRONG_TYPE,
+                               "\"warm\" has %.*s: expected the path of a trials.jsonl or of a "
+                               "study's file",
+                               item.size < 80 ? (int)item.size : 80, item.at);
+        file->warm[file->warm_count++] = path;
+    }
+    return TROUPE_OK;
+}
+
+static troupe_status read_goal_value(trp_json whole, double target, trp_arena *arena,
+                                     trp_sweep_file *file)
+{
+    trp_json value;
+    if (!trp_json_member(whole, "target", &value))
+        return TROUPE_OK;
+    double *kept = trp_arena_alloc(arena, sizeof *kept);
+    if (kept == NULL)
+        return no_memory();
+    *kept = target;
+    file->target = kept;
     return TROUPE_OK;
 }
 
@@ -156,20 +247,16 @@ static troupe_status read_space(trp_json whole, bool own_space, trp_arena *arena
     if (!has)
         return troupe_fail(TROUPE_INVALID, "the sweep has no \"space\": expected an object, as in "
                                            "{\"lr\": {\"log_uniform\": [1e-4, 1]}}");
-    char *text = trp_arena_alloc(arena, value.size + 1);
-    if (text == NULL)
-        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a space");
-    memcpy(text, value.at, value.size);
-    text[value.size] = '\0';
-    file->space_text = text;
-    return troupe_space_parse(text, &file->space);
+    file->space_text = copy_text(value, arena);
+    return file->space_text == NULL ? no_memory()
+                                    : troupe_space_parse(file->space_text, &file->space);
 }
 
 static troupe_status read_whole(trp_json whole, bool own_space, trp_arena *arena,
                                 trp_sweep_file *file)
 {
-    static const char *const others[] = {"space",     "objectives", "searcher",
-                                         "scheduler", "resources",  NULL};
+    static const char *const others[] = {"space",     "objectives", "searcher", "scheduler",
+                                         "resources", "first",      "warm",     NULL};
     sweep_members members = {0};
     trp_json value;
     if (!trp_json_is_object(whole))
@@ -182,12 +269,16 @@ static troupe_status read_whole(trp_json whole, bool own_space, trp_arena *arena
     file->seed = members.seed;
     file->time_budget_s = members.time_budget_s;
     file->trial_timeout_s = members.trial_timeout_s;
+    file->patience = members.patience;
     file->name = members.name;
     file->storage = members.storage;
     file->server = members.server;
     TROUPE_TRY(read_target(whole, &members, arena, file));
     TROUPE_TRY(read_resources(whole, arena, file));
-    TROUPE_TRY(check_numbers(file));
+    TROUPE_TRY(check_numbers(whole));
+    TROUPE_TRY(read_goal_value(whole, members.target, arena, file));
+    TROUPE_TRY(read_first(whole, arena, file));
+    TROUPE_TRY(read_warm(whole, arena, file));
     TROUPE_TRY(read_space(whole, own_space, arena, file));
     if (trp_json_member(whole, "searcher", &value))
         TROUPE_TRY(trp_make_searcher(value, arena, &file->searcher));

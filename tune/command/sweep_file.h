@@ -29,6 +29,12 @@ typedef struct trp_sweep_file {
     int trials, concurrent, retries; // 0: it says none.
     uint64_t seed;
     double time_budget_s, trial_timeout_s;
+    const double *target; // NULL: it says none.
+    int patience;
+    const void **first; // Objects of JSON, as texts.
+    size_t first_count;
+    const char **warm;
+    size_t warm_count;
     const char *name, *storage;
     double cpus, gpus; // Of a trial.
     bool server;       // Its trials are a train server's.

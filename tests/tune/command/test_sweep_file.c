@@ -24,8 +24,17 @@ static void test_a_whole_file(void **state)
                           "\"trial_timeout_s\": 5, \"name\": \"net\", \"storage\": \"runs\", "
                           "\"server\": true, \"resources\": {\"cpus\": 2, \"gpus\": 0.5}, "
                           "\"searcher\": {\"tpe\": {\"startup\": 5}}, \"scheduler\": {\"asha\": "
-                          "{\"grace\": 2, \"reduction\": 3, \"limit\": 18}}",
+                          "{\"grace\": 2, \"reduction\": 3, \"limit\": 18}}, \"target\": 0, "
+                          "\"patience\": 7, \"first\": [{\"lr\": 0.1}, {}], \"warm\": "
+                          "[\"runs/a b\", \"c\"]",
                           &arena, &file));
+    assert_true(file.target != NULL && *file.target == 0);
+    assert_int_equal(file.patience, 7);
+    assert_int_equal(file.first_count, 2);
+    assert_string_equal(file.first[0], "{\"lr\": 0.1}");
+    assert_string_equal(file.first[1], "{}");
+    assert_int_equal(file.warm_count, 2);
+    assert_string_equal(file.warm[0], "runs/a b");
     assert_string_equal(file.metric, "acc");
     assert_int_equal(file.goal, TROUPE_MAXIMIZE);
     assert_int_equal(file.trials, 40);
@@ -52,6 +61,8 @@ static void test_little_is_needed(void **state)
     troupe_must(read_file("\"metric\": \"loss\", \"goal\": \"minimize\"", &arena, &file));
     assert_null(file.searcher);
     assert_null(file.scheduler);
+    assert_null(file.target);
+    assert_int_equal(file.first_count + file.warm_count, 0);
     assert_int_equal(file.objective_count, 1);
     trp_sweep_file_close(&file);
     troupe_must(read_file("\"objectives\": [{\"metric\": \"loss\", \"goal\": \"min\"}, "
@@ -77,6 +88,9 @@ static void test_every_searcher_and_scheduler(void **state)
         "\"searcher\": {\"cmaes\": {\"population\": 12, \"restarts\": true}}",
         "\"searcher\": {\"gp\": {}}",
         "\"searcher\": {\"nsga2\": {\"population\": 20}}",
+        "\"searcher\": {\"tpe\": {}, \"repeats\": 3}",
+        "\"searcher\": {\"repeats\": 2}",
+        "\"scheduler\": {\"stop\": {\"reports\": 4}}",
         "\"scheduler\": \"fifo\"",
         "\"scheduler\": {\"asha\": {\"promote\": true}}",
         "\"scheduler\": {\"hyperband\": {\"limit\": 27}}",
@@ -108,6 +122,20 @@ static void test_mistakes_are_named(void **state)
         {"\"metric\": 3", "metric"},
         {"\"metric\": \"a\", \"goal\": \"min\", \"trials\": -1", "\"trials\" is -1"},
         {"\"metric\": \"a\", \"goal\": \"min\", \"trials\": 1.5", "trials"},
+        {"\"metric\": \"a\", \"goal\": \"min\", \"trials\": 0",
+         "\"trials\" is 0: expected a number above 0"},
+        {"\"metric\": \"a\", \"goal\": \"min\", \"retries\": -1",
+         "\"retries\" is -1: expected a number that is not negative"},
+        {"\"metric\": \"a\", \"goal\": \"min\", \"resources\": {\"cpus\": 0}", "\"cpus\" is 0"},
+        {"\"metric\": \"a\", \"goal\": \"min\", \"first\": {}", "\"first\" is no list"},
+        {"\"metric\": \"a\", \"goal\": \"min\", \"first\": [1]", "\"first\" has 1"},
+        {"\"metric\": \"a\", \"goal\": \"min\", \"warm\": \"a\"", "\"warm\" is no list"},
+        {"\"metric\": \"a\", \"goal\": \"min\", \"warm\": [{}]", "\"warm\" has {}"},
+        {"\"metric\": \"a\", \"goal\": \"min\", \"target\": \"low\"", "target"},
+        {"\"metric\": \"a\", \"goal\": \"min\", \"searcher\": {\"gp\": {}, \"repeats\": 1}",
+         "1 repeats of each point"},
+        {"\"metric\": \"a\", \"goal\": \"min\", \"searcher\": {\"repeats\": 2, \"odd\": 1}",
+         "\"odd\""},
         {"\"metric\": \"a\", \"goal\": \"min\", \"resources\": {\"cpu\": 1}", "\"cpu\""},
         {"\"metric\": \"a\", \"goal\": \"min\", \"resources\": 2", "\"resources\" is no object"},
         {"\"metric\": \"a\", \"goal\": \"min\", \"searcher\": \"optuna\"",

@@ -102,6 +102,40 @@ static void test_a_scheduler_stops_programs(void **state)
     troupe_sweep_free(&sweep);
 }
 
+// What the file says beside a space: the points to try first, each as often as it is repeated, and
+// when it is enough; another sweep learns from its record.
+static void test_a_file_says_how_it_is_searched(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    static const char *const arguments[] = {"sh", "-c", "echo '{\"loss\": {x}}'"};
+    static const char file[] =
+        "{\"space\": {\"x\": {\"uniform\": [0, 1]}}, \"metric\": \"loss\", \"goal\": \"min\", "
+        "\"concurrent\": 1, \"trials\": 9, \"first\": [{\"x\": 0.75}, {\"x\": 0}], "
+        "\"searcher\": {\"random\": {}, \"repeats\": 2}, \"target\": 0.0%s}";
+    char text[sizeof file + 600];
+    for (int life = 0; life < 2; life++) {
+        char warm[600] = "";
+        if (life == 1)
+            snprintf(warm, sizeof warm, ", \"warm\": [\"%s/first_0/trials.jsonl\"]", storage);
+        snprintf(text, sizeof text, file, warm);
+        char name[16];
+        snprintf(name, sizeof name, "first_%d", life);
+        troupe_must(
+            troupe_tune_program(text, arguments, 3, &sweep, .name = name,
+                                .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)));
+        troupe_must(troupe_sweep_wait(sweep, TROUPE_FOREVER));
+        assert_true(troupe_sweep_trial(sweep, 0)->best_metric == 0.75);
+        assert_true(troupe_sweep_best(sweep)->best_metric == 0);
+        assert_in_range(troupe_sweep_count(sweep), 2, 5);
+        troupe_sweep_free(&sweep);
+    }
+    char *folder = support_path(storage, "first_1"), *record = text_of(folder, "trials.jsonl");
+    assert_non_null(strstr(record, "\"event\": \"warm\""));
+    free(record);
+    free(folder);
+}
+
 static void test_programs_that_are_no_use(void **state)
 {
     (void)state;
@@ -185,6 +219,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_program_is_tuned),
         cmocka_unit_test(test_a_scheduler_stops_programs),
+        cmocka_unit_test(test_a_file_says_how_it_is_searched),
         cmocka_unit_test(test_programs_that_are_no_use),
         cmocka_unit_test(test_mistakes_are_named),
     };
