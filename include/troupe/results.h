@@ -56,7 +56,8 @@ typedef struct troupe_trial_results {
 typedef struct troupe_results troupe_results;
 
 // Reads what there is by now of a sweep's folder or a study's file. The caller owns *results.
-// TROUPE_NOT_FOUND, TROUPE_CORRUPT: it is none, and why; TROUPE_IO, TROUPE_NO_MEMORY.
+// TROUPE_NOT_FOUND, TROUPE_CORRUPT: it is none, and why; TROUPE_VERSION: it is a later version's;
+// TROUPE_IO, TROUPE_NO_MEMORY.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_results_open(const char *path,
                                                                       troupe_results **results);
 // The same of a sweep of this program, which may run. What its record could not take (a full disk)

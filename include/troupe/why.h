@@ -56,7 +56,7 @@ typedef struct troupe_param_importance {
 // The same of a sweep's folder or a study's file, for each parameter that varies, the most
 // important first; *params belongs to the thread's arena. Trials that were stopped count with the
 // best that they reported; those that failed or have a violation do not count. TROUPE_NOT_FOUND,
-// TROUPE_CORRUPT: it is none, and why.
+// TROUPE_CORRUPT: it is none, and why; TROUPE_VERSION: it is a later version's.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status
 troupe_importance_of_with(const char *path, const troupe_param_importance **params, size_t *count,
                           const troupe_importance_options *how);

@@ -25,6 +25,8 @@
 
 #include <tune/study/record.h>
 
+enum { TRP_STUDY_VERSION = 1 }; // Of the record.
+
 typedef enum trp_next_kind {
     TRP_NEXT_NEW,   // Trial `number` begins: it has a point.
     TRP_NEXT_AGAIN, // Paused trial `number` goes on.

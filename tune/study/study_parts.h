@@ -8,7 +8,6 @@
 #include <tune/study/study.h>
 
 enum {
-    TRP_STUDY_VERSION = 1, // Of the record.
     TRP_OBJECTIVES_MAX = 8,
     TRP_CHUNK = 256,      // Trials that are allocated together.
     TRP_NUMBER_ROOM = 32, // Bytes that a number of a line takes at most, its comma included.

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <tune/study/study.h>
 #include <tune/sweep/settings.h>
 #include <tune/why/seen_reports.h>
 #include <unistd.h>
@@ -233,6 +235,8 @@ static void take_first(trp_trials *trials, trp_json line, bool sweep)
         trials->wanted = (int)number;
     if (trp_json_member(line, "space", &value))
         trials->space = keep_json(trials, value);
+    if (number_of(line, "version", &number) && number > 0 && number < INT_MAX)
+        trials->version = (int)number;
 }
 
 // Values of the objectives, as the line has them; how many.
@@ -456,7 +460,8 @@ static troupe_status find_file(const char *path, trp_trials *trials)
     TROUPE_TRY(
         trp_path_make(&file, "%s%s", whole.text, S_ISDIR(is.st_mode) ? "/trials.jsonl" : ""));
     if (stat(file.text, &is) != 0)
-        return trp_fail_errno(TROUPE_NOT_FOUND, "%s is no folder of a sweep", path);
+        return troupe_fail(TROUPE_NOT_FOUND,
+                           "%s is no folder of a sweep: expected one with trials.jsonl", path);
     if (!S_ISREG(is.st_mode))
         return troupe_fail(TROUPE_CORRUPT, "%s is no record of a sweep or a study", path);
     const char *last = strrchr(file.text, '/');
@@ -495,6 +500,11 @@ static troupe_status read_record(const char *path, bool whole, trp_trials *trial
     close(fd);
     close_gaps(trials);
     TROUPE_TRY(status);
+    if (trials->version > TRP_STUDY_VERSION)
+        return troupe_fail(TROUPE_VERSION,
+                           "%s is of version %d of studies, and this library knows up to %d: it "
+                           "needs a newer library",
+                           trials->file, trials->version, (int)TRP_STUDY_VERSION);
     if (trials->lines > 0 && trials->bad_lines == trials->lines)
         return troupe_fail(TROUPE_CORRUPT, "%s is no record of a sweep or a study", trials->file);
     return trp_trials_columns(trials);

@@ -83,6 +83,7 @@ typedef struct trp_trials {
     size_t column_count, columns_left_out;
     trp_json fixed; // The config of the first trial, for what does not vary.
     uint64_t lines, bad_lines, other_lines;
+    int version;                 // Of the study's record; 0: it has none.
     bool failed;                 // While it is read: memory was short.
     bool whole;                  // Each report is kept,
     trp_seen_names metric_names; // and these are the names of what they have.
