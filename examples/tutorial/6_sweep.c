@@ -13,7 +13,7 @@ int main(int argc, char **argv)
     };
     troupe_sweep *sweep;
     troupe_must(troupe_tune(fit_curve, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
-                            .trials = 9, .name = "rates", .seed = 1,
+                            .trials = 9, .name = "rates", .seed = 1, .progress = stdout,
                             .scheduler = troupe_asha(.grace = 1, .reduction = 3, .limit = 9),
                             .train = TROUPE_OPTIONS(troupe_train_options, .ranks = 2,
                                                     .cpus_per_rank = 0.25, .storage = "runs")));
