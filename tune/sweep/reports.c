@@ -10,6 +10,8 @@
 #include <string.h>
 #include <tune/sweep/journal.h>
 
+enum { METRICS_MAX = 32 }; // Of a report: see troupe_report_metrics.
+
 // ---- what a report says
 
 // The column of a metric; TRP_COLUMNS_MAX: it is not shown.
@@ -109,8 +111,10 @@ void trp_control_give_up(trp_control *control, trp_trial *trial, const troupe_re
             break;
         }
     }
-    snprintf(sentence, sizeof sentence, "report %d lacks the sweep's metric %s; it has %s",
-             report->number, missing, names[0] == '\0' ? "none" : names);
+    bool full = sweep->port->prints && report->count == METRICS_MAX;
+    snprintf(sentence, sizeof sentence, "report %d lacks the sweep's metric %s; it has %s%s",
+             report->number, missing, names[0] == '\0' ? "none" : names,
+             full ? ", and no more numbers of a line are taken" : "");
     trp_trial_broken(trial, sentence);
     if (trial->job != NULL)
         sweep->port->stop(trial->job);

@@ -73,8 +73,10 @@ static void write_lead(const trp_trials *trials, trp_buffer *out)
 {
     trp_buffer_printf(out, "<p class=\"lead\">");
     for (size_t i = 0; i < trials->objectives; i++) {
-        trp_buffer_printf(out, "%s%s <b>", i == 0 ? "" : ", ",
-                          trials->goals[i] == TROUPE_MAXIMIZE ? "Maximises" : "Minimises");
+        bool most = trials->goals[i] == TROUPE_MAXIMIZE;
+        trp_buffer_printf(out, "%s <b>",
+                          i == 0 ? (most ? "Maximises" : "Minimises")
+                                 : (most ? ", maximises" : ", minimises"));
         trp_html_text(out, metric_of(trials, i));
         trp_buffer_printf(out, "</b>");
     }

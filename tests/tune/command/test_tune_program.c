@@ -148,6 +148,11 @@ static void test_programs_that_are_no_use(void **state)
         {"exit 0", "it has ended without a report"},
         {"echo '{\"other\": 1}'", "lacks the sweep's metric loss"},
         {"echo '{\"loss\": \"low\"}'", "it has ended without a report"},
+        {"printf '{'; for i in $(seq 40); do printf '\"m%d\": 1, ' $i; done; echo '\"loss\": 1}'",
+         "lacks the sweep's metric loss; it has m1, m2"},
+        {"printf '{'; for i in $(seq 40); do printf '\"m%d\": 1, ' $i; done; echo '\"loss\": 1}'",
+         ", and no more numbers of a line are taken"},
+        {"echo '{\"loss\": NaN}'", "was NaN in all of its 1 reports"},
     };
     static const char file[] = "{\"space\": {\"x\": {\"uniform\": [0, 1]}}, \"metric\": \"loss\", "
                                "\"goal\": \"min\", \"trials\": 1}";
