@@ -1,6 +1,7 @@
 // books.c: see server/books.h. Tables, and the statements that read and write them, are made of one
 // list of columns.
 #include <inttypes.h>
+#include <limits.h>
 #include <runtime/base/error.h>
 #include <runtime/base/fault.h>
 #include <runtime/base/memory.h>
@@ -446,10 +447,14 @@ static void close_base(trp_books *books)
 
 troupe_status trp_books_open(const char *folder, trp_books **books, bool *fresh, char **moved)
 {
+    char real[PATH_MAX];
     trp_books *it = (trp_books *)trp_alloc(sizeof *it);
     *moved = NULL;
     if (it == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the books");
+    // Told to follow no link, SQLite refuses one above the folder too, as a home may be behind one.
+    if (realpath(folder, real) != NULL)
+        folder = real;
     snprintf(it->path, sizeof it->path, "%s/books.db", folder);
     troupe_status status = open_base(it, fresh);
     if (status == TROUPE_CORRUPT) {

@@ -222,6 +222,34 @@ static void test_older_books_are_read(void **state)
     support_directory_remove(folder);
 }
 
+// As where /home is a link; one in place of the file is refused.
+static void test_a_link_above_the_folder_is_followed(void **state)
+{
+    char *folder = support_directory_make();
+    char real[600], link[600], file[700], *moved;
+    bool fresh;
+    trp_books *books = NULL;
+    (void)state;
+    (void)snprintf(real, sizeof real, "%s/real/state", folder);
+    (void)snprintf(file, sizeof file, "%s/real", folder);
+    assert_int_equal(mkdir(file, 0700), 0);
+    assert_int_equal(mkdir(real, 0700), 0);
+    (void)snprintf(link, sizeof link, "%s/link", folder);
+    assert_int_equal(symlink(file, link), 0);
+    (void)snprintf(link, sizeof link, "%s/link/state", folder);
+    books = open_books(link, &fresh);
+    assert_true(fresh);
+    settle(books);
+    trp_books_close(books);
+    trp_books_close(open_books(real, &fresh));
+    assert_false(fresh);
+    (void)snprintf(file, sizeof file, "%s/books.db", real);
+    assert_int_equal(unlink(file), 0);
+    assert_int_equal(symlink("/dev/null", file), 0);
+    assert_int_equal(trp_books_open(link, &books, &fresh, &moved), TROUPE_IO);
+    support_directory_remove(folder);
+}
+
 static void test_damaged_books_are_moved_aside(void **state)
 {
     char *folder = support_directory_make(), *moved, *path = support_path(folder, "books.db");
@@ -308,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_a_transaction_is_whole_or_not),
         cmocka_unit_test(test_newer_and_strange_books_are_refused),
         cmocka_unit_test(test_older_books_are_read),
+        cmocka_unit_test(test_a_link_above_the_folder_is_followed),
         cmocka_unit_test(test_damaged_books_are_moved_aside),
         cmocka_unit_test(test_a_full_disk_loses_nothing),
     };
