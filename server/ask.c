@@ -1,4 +1,5 @@
 // ask.c: see server/ask.h.
+#include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/printable.h>
 #include <runtime/codec/json.h>
@@ -56,10 +57,38 @@ bool trp_asker_ask(trp_asker *asker, trp_wire_kind kind, const troupe_type *type
     return false;
 }
 
-bool trp_asker_wish(trp_asker *asker, const trp_wire_wish *wish, trp_wire_answer *answer)
+TROUPE_STRUCT(wish_answer, (troupe_text, given), (int64_t, job), (troupe_text, status),
+              (troupe_text, text), (int64_t, revision));
+
+bool trp_asker_wish(trp_asker *asker, const trp_wire_wish *wish, const char *given,
+                    const char *done, trp_wish_list *list)
 {
-    return trp_asker_ask(asker, TRP_WIRE_WISH, &troupe_type_trp_wire_wish, wish, TRP_WIRE_ANSWER,
-                         &troupe_type_trp_wire_answer, answer);
+    trp_wire_answer answer = {0};
+    bool taken = trp_asker_ask(asker, TRP_WIRE_WISH, &troupe_type_trp_wire_wish, wish,
+                               TRP_WIRE_ANSWER, &troupe_type_trp_wire_answer, &answer);
+    bool ended = answer.text != NULL && answer.text[0] != '\0' && wish->wish != TRP_WISH_FORGET;
+    const char *text = !taken ? troupe_last_error()->text : ended ? answer.text : done;
+    const wish_answer it = {.given = given,
+                            .job = answer.job,
+                            .status =
+                                troupe_status_name(taken ? TROUPE_OK : troupe_last_error()->status),
+                            .text = text,
+                            .revision = answer.revision};
+    if (list->json) {
+        trp_buffer_printf(&list->text, list->text.size > 0 ? ",\n " : "[");
+        trp_json_value(&list->text, &troupe_type_wish_answer, &it);
+    } else if (taken) {
+        printf("job %" PRId64 " %s\n", answer.job, text);
+    }
+    return taken;
+}
+
+void trp_wish_list_end(trp_wish_list *list)
+{
+    if (list->json)
+        printf("%s%.*s]\n", list->text.size > 0 ? "" : "[", (int)list->text.size,
+               (const char *)list->text.data);
+    trp_buffer_free(&list->text);
 }
 
 trp_wire_job_name trp_job_named(const char *text)

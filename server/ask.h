@@ -21,8 +21,19 @@ void trp_asker_close(trp_asker *asker);
 // Asks; where that fails, says why: false.
 bool trp_asker_ask(trp_asker *asker, trp_wire_kind kind, const troupe_type *type, const void *value,
                    trp_wire_kind answer, const troupe_type *has, void *out);
-// Wishes something of a job, and asks that way.
-bool trp_asker_wish(trp_asker *asker, const trp_wire_wish *wish, trp_wire_answer *answer);
+
+// What came of wishes: lines for people as they are answered, or an array of JSON.
+typedef struct trp_wish_list {
+    bool json;
+    trp_buffer text;
+} trp_wish_list;
+
+// Wishes something of a job, and says what came of it: `done`, as "is to stop", unless the server
+// has a text. `given`: how the wish was said. False: it was refused.
+bool trp_asker_wish(trp_asker *asker, const trp_wire_wish *wish, const char *given,
+                    const char *done, trp_wish_list *list);
+// Prints the array.
+void trp_wish_list_end(trp_wish_list *list);
 // Says the last error in the name of the command, and gives PROGRAM_FAILED.
 int trp_asker_fail(const trp_asker *asker);
 

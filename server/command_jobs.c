@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define COMMAND "troupe jobs"
+
 static void use_jobs(FILE *out)
 {
     fprintf(out,
@@ -33,14 +35,15 @@ static int list_jobs(trp_asker *asker, bool runs, const jobs_settings *it)
         trp_job_folders_read(asker->folder.text, &it->list, &asker->arena, &jobs) != TROUPE_OK)
         return trp_asker_fail(asker);
     if (it->json)
-        trp_print_json(&troupe_type_troupe_array_trp_wire_job, &jobs.jobs);
+        trp_jobs_print_json(&jobs, stdout);
     else
-        trp_job_table_print(&jobs, runs, stdout);
+        trp_job_table_print(&jobs, runs, it->list.ended, stdout);
     return PROGRAM_DONE;
 }
 
-static int find_without(trp_asker *asker, const trp_wire_job_name *name, trp_wire_job *job)
+static int find_without(trp_asker *asker, const char *which, trp_wire_job *job)
 {
+    const trp_wire_job_name named = trp_job_named(which), *name = &named;
     trp_wire_jobs jobs;
     trp_wire_list all = {.ended = true};
     if (trp_job_folders_read(asker->folder.text, &all, &asker->arena, &jobs) != TROUPE_OK)
@@ -53,7 +56,7 @@ static int find_without(trp_asker *asker, const trp_wire_job_name *name, trp_wir
             return PROGRAM_DONE;
         }
     }
-    fprintf(stderr, "%s: there is no such job in %s\n", asker->command, asker->folder.text);
+    fprintf(stderr, "%s: there is no job %s in %s\n", asker->command, which, asker->folder.text);
     return PROGRAM_FAILED;
 }
 
@@ -62,7 +65,7 @@ static int show_job(trp_asker *asker, bool runs, const jobs_settings *it, const 
     trp_wire_job job;
     trp_wire_job_name name = trp_job_named(which);
     if (!runs) {
-        int result = find_without(asker, &name, &job);
+        int result = find_without(asker, which, &job);
         if (result != PROGRAM_DONE)
             return result;
     } else if (!trp_asker_ask(asker, TRP_WIRE_FIND, &troupe_type_trp_wire_job_name, &name,
@@ -70,10 +73,18 @@ static int show_job(trp_asker *asker, bool runs, const jobs_settings *it, const 
         return PROGRAM_FAILED;
     }
     if (it->json)
-        trp_print_json(&troupe_type_trp_wire_job, &job);
+        trp_job_print_json(&job, stdout);
     else
         trp_job_print(&job, runs, stdout);
     return PROGRAM_DONE;
+}
+
+static bool read_most(const char *given, int *most)
+{
+    char *end;
+    long read = strtol(given, &end, 10);
+    *most = (int)read;
+    return end != given && *end == '\0' && read >= 1 && read <= INT32_MAX;
 }
 
 int program_jobs(int argc, char **argv)
@@ -85,28 +96,24 @@ int program_jobs(int argc, char **argv)
                                             {NULL, 0, NULL, 0}};
     jobs_settings it = {0};
     for (int option; (option = getopt_long(argc, argv, "an:h", options, NULL)) != -1;) {
-        char *end;
         if (option == 'h') {
             use_jobs(stdout);
             return PROGRAM_DONE;
         }
-        if (option == 'a')
-            it.list.ended = true;
-        else if (option == 'j')
-            it.json = true;
-        else if (option != 'n' || (it.list.most = (int)strtol(optarg, &end, 10)) < 1 ||
-                 *end != '\0') {
-            use_jobs(stderr);
-            return PROGRAM_MISUSED;
-        }
+        if (option == '?')
+            return program_misused(COMMAND, use_jobs, NULL);
+        if (option == 'n' && !read_most(optarg, &it.list.most))
+            return program_misused(COMMAND, use_jobs,
+                                   "-n is \"%s\", expected a whole number of 1 or more", optarg);
+        it.list.ended = it.list.ended || option == 'a';
+        it.json = it.json || option == 'j';
     }
-    if (argc - optind > 1) {
-        use_jobs(stderr);
-        return PROGRAM_MISUSED;
-    }
+    if (argc - optind > 1)
+        return program_misused(COMMAND, use_jobs, "expected one job, found also \"%s\"",
+                               argv[optind + 1]);
     trp_asker asker;
     bool runs;
-    int result = trp_asker_open(&asker, "troupe jobs", false, &runs);
+    int result = trp_asker_open(&asker, COMMAND, false, &runs);
     if (result == PROGRAM_DONE)
         result = optind < argc ? show_job(&asker, runs, &it, argv[optind])
                                : list_jobs(&asker, runs, &it);

@@ -230,16 +230,13 @@ int program_routes(int argc, char **argv)
             usage(stdout);
             return PROGRAM_DONE;
         }
-        if (option != 'j') {
-            usage(stderr);
-            return PROGRAM_MISUSED;
-        }
+        if (option == '?')
+            return program_misused("troupe routes", usage, NULL);
         json = true;
     }
-    if (optind < argc) {
-        usage(stderr);
-        return PROGRAM_MISUSED;
-    }
+    if (optind < argc)
+        return program_misused("troupe routes", usage, "expected options alone, found \"%s\"",
+                               argv[optind]);
     troupe_status status = trp_state_folder_find(&it.state);
     if (status == TROUPE_OK)
         status = trp_state_folder_check(it.state.text);

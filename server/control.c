@@ -57,35 +57,61 @@ static void usage(FILE *out)
             "stop: ends it; jobs go on\n"
             "  --jobs             kills all jobs first\n"
             "status: says whether it runs, and what it has\n"
-            "  --json             prints it as a JSON object\n"
             "gc: removes jobs that have ended, but not the folders of their runs\n"
             "  --keep N           all but the N newest\n"
             "  --older DAYS       those that ended longer ago\n"
             "  --bytes N          the oldest, until their folders have at most N bytes together\n"
             "  --keys             frees the keys of jobs that were removed, now or earlier\n"
-            "link: prints a link to the dashboard, which is good once and for a minute\n");
+            "link: prints a link to the dashboard, which is good once and for a minute\n"
+            "  --json             of each: prints what came of it as a JSON object\n");
 }
 
-static bool read_double(const char *given, double least, double *number)
+static bool read_double(const char *name, double least, double *number)
 {
     char *end;
-    *number = strtod(given, &end);
-    if (end != given && *end == '\0' && *number >= least && *number < 1e18)
+    *number = strtod(optarg, &end);
+    if (end != optarg && *end == '\0' && *number >= least && *number < 1e18)
         return true;
-    fprintf(stderr, "troupe server: \"%s\" is not a number of %g or more\n", given, least);
+    fprintf(stderr, "troupe server: --%s is \"%s\", expected a number of %g or more\n", name,
+            optarg, least);
     return false;
 }
 
-static bool read_int(const char *given, int least, int most, int *number)
+static bool read_whole(const char *name, double least, double *number)
+{
+    if (!read_double(name, least, number))
+        return false;
+    if (*number == floor(*number))
+        return true;
+    fprintf(stderr, "troupe server: --%s is \"%s\", expected a whole number\n", name, optarg);
+    return false;
+}
+
+static bool read_int(const char *name, int least, int most, int *number)
 {
     double read;
-    if (!read_double(given, least, &read))
+    if (!read_whole(name, least, &read))
         return false;
-    *number = (int)fmin(ceil(read), most);
+    *number = (int)fmin(read, most);
     return true;
 }
 
-static bool read_option(settings *it, int option)
+// 0 of what is kept: nothing is, which is said to the server by the least that there is.
+static bool read_kept(const char *name, int option, trp_wire_gc *gc)
+{
+    double number;
+    if (!(option == 'o' ? read_double(name, 0, &number) : read_whole(name, 0, &number)))
+        return false;
+    if (option == 'o')
+        gc->older_s = fmax(number * 86400, 1e-9);
+    else if (option == 'b' || number == 0)
+        gc->bytes = (int64_t)fmax(number, 1);
+    else
+        gc->keep = (int)fmin(number, INT32_MAX);
+    return true;
+}
+
+static bool read_option(settings *it, const char *name, int option)
 {
     double number;
     switch (option) {
@@ -96,14 +122,14 @@ static bool read_option(settings *it, int option)
         it->how.idle_s = IDLE_S;
         return true;
     case 'c':
-        return read_double(optarg, 0.0001, &it->how.cpus);
+        return read_double(name, 0.0001, &it->how.cpus);
     case 'g':
-        if (!read_double(optarg, 0, &number))
+        if (!read_whole(name, 0, &number))
             return false;
         it->how.gpus = number >= 1 ? (int)fmin(number, TRP_GPUS_MAX) : TROUPE_NONE;
         return true;
     case 'm':
-        if (!read_double(optarg, 1, &number))
+        if (!read_double(name, 1, &number))
             return false;
         it->how.memory_bytes = (uint64_t)number;
         return true;
@@ -111,7 +137,7 @@ static bool read_option(settings *it, int option)
         it->how.resources = optarg;
         return true;
     case 'n':
-        return read_int(optarg, 1, 1 << 20, &it->how.clients_max);
+        return read_int(name, 1, 1 << 20, &it->how.clients_max);
     case 'G':
         it->no_gateway = true;
         return true;
@@ -125,7 +151,7 @@ static bool read_option(settings *it, int option)
         it->experiment = optarg;
         return true;
     case 'W':
-        return read_int(optarg, 0, 86400, &it->how.warm_s);
+        return read_int(name, 0, 86400, &it->how.warm_s);
     case 'J':
         it->jobs = true;
         return true;
@@ -133,17 +159,9 @@ static bool read_option(settings *it, int option)
         it->json = true;
         return true;
     case 'k':
-        return read_int(optarg, 1, INT32_MAX, &it->gc.keep);
     case 'o':
-        if (!read_double(optarg, 0, &number))
-            return false;
-        it->gc.older_s = number * 86400;
-        return true;
     case 'b':
-        if (!read_double(optarg, 1, &number))
-            return false;
-        it->gc.bytes = (int64_t)number;
-        return true;
+        return read_kept(name, option, &it->gc);
     case 'K':
         it->gc.keys = true;
         return true;
@@ -279,6 +297,33 @@ static void show_link(const settings *it)
     printf("its dashboard, once and within a minute: %s\n", link);
 }
 
+static void say_json(const char *folder, const char *what, bool is)
+{
+    trp_buffer json = {0};
+    trp_json_text(&json, folder);
+    printf("{\"folder\": %.*s, \"%s\": %s}\n", (int)json.size, (const char *)json.data, what,
+           is ? "true" : "false");
+    trp_buffer_free(&json);
+}
+
+// Of a server that runs already nothing but the trackers can be changed.
+static void say_unused(const settings *it)
+{
+    const char *option = it->how.cpus > 0            ? "--cpus"
+                         : it->how.gpus != 0         ? "--gpus"
+                         : it->how.memory_bytes > 0  ? "--memory"
+                         : it->how.resources != NULL ? "--resources"
+                         : it->how.clients_max > 0   ? "--clients"
+                         : it->how.warm_s != WARM_S  ? "--warm"
+                         : it->no_gateway            ? "--no-gateway"
+                                                     : NULL;
+    if (option != NULL)
+        fprintf(stderr,
+                "troupe server: it runs as it was started, and %s was not used: `troupe server "
+                "stop`, after which jobs go on, then start it anew\n",
+                option);
+}
+
 static int await_server(const settings *it, int pipe)
 {
     char text[1024];
@@ -297,9 +342,16 @@ static int await_server(const settings *it, int pipe)
     }
     text[size] = '\0';
     if (strcmp(text, "r") == 0 || strcmp(text, "b") == 0) {
-        printf("the train server %s in %s\n", text[0] == 'r' ? "was started" : "runs already",
-               it->how.folder);
-        show_link(it);
+        bool started = text[0] == 'r';
+        if (it->json)
+            say_json(it->how.folder, "started", started);
+        else
+            printf("the train server %s in %s\n", started ? "was started" : "runs already",
+                   it->how.folder);
+        if (!started)
+            say_unused(it);
+        if (!it->json)
+            show_link(it);
         return PROGRAM_DONE;
     }
     if (size > 0) {
@@ -371,7 +423,7 @@ static int stop(settings *it)
     trp_wire_answer answer;
     trp_wire_stop how = {.jobs = it->jobs};
     int result = trp_asker_open(&asker, "troupe server", false, &runs);
-    if (result == PROGRAM_DONE && !runs)
+    if (result == PROGRAM_DONE && !runs && !it->json)
         printf("no train server runs in %s\n", asker.folder.text);
     if (result == PROGRAM_DONE && runs &&
         !trp_asker_ask(&asker, TRP_WIRE_STOP, &troupe_type_trp_wire_stop, &how, TRP_WIRE_ANSWER,
@@ -382,6 +434,8 @@ static int stop(settings *it)
         fprintf(stderr, "troupe server: it has not ended within 30 s\n");
         result = PROGRAM_FAILED;
     }
+    if (result == PROGRAM_DONE && it->json)
+        say_json(asker.folder.text, "stopped", runs);
     return result;
 }
 
@@ -426,6 +480,8 @@ static int show_status(settings *it)
     return result;
 }
 
+TROUPE_STRUCT(gc_answer, (troupe_text, text));
+
 static int clean(settings *it)
 {
     trp_asker asker;
@@ -436,11 +492,44 @@ static int clean(settings *it)
         if (!trp_asker_ask(&asker, TRP_WIRE_GC, &troupe_type_trp_wire_gc, &it->gc, TRP_WIRE_ANSWER,
                            &troupe_type_trp_wire_answer, &answer))
             result = PROGRAM_FAILED;
+        else if (it->json)
+            trp_print_json(&troupe_type_gc_answer, &(gc_answer){answer.text});
         else
             printf("%s\n", answer.text != NULL ? answer.text : "");
     }
     trp_asker_close(&asker);
     return result;
+}
+
+static int show_the_link(settings *it)
+{
+    return trp_gateway_show_link(it->json);
+}
+
+// What may be said to each.
+typedef struct action {
+    const char *name, *options;
+    int (*run)(settings *it);
+} action;
+static const action actions[] = {{"start", "facgmrnGwMeWj", start},
+                                 {"stop", "Jj", stop},
+                                 {"status", "j", show_status},
+                                 {"gc", "kobKj", clean},
+                                 {"link", "j", show_the_link}};
+
+static int run_action(settings *it, const char *named, const struct option *const *given)
+{
+    const action *found = NULL;
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        if (strcmp(named, actions[i].name) == 0)
+            found = &actions[i];
+    if (found == NULL)
+        return program_misused("troupe server", usage, "there is no command \"%s\"", named);
+    for (; *given != NULL; given++)
+        if (strchr(found->options, (*given)->val) == NULL)
+            return program_misused("troupe server", usage, "%s has no option --%s", named,
+                                   (*given)->name);
+    return found->run(it);
 }
 
 int program_server(int argc, char **argv)
@@ -456,26 +545,27 @@ int program_server(int argc, char **argv)
         {"keys", no_argument, NULL, 'K'},          {"webhook", required_argument, NULL, 'w'},
         {"mlflow", required_argument, NULL, 'M'},  {"experiment", required_argument, NULL, 'e'},
         {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
-    static const struct {
-        const char *name;
-        int (*run)(settings *it);
-    } actions[] = {{"start", start}, {"stop", stop}, {"status", show_status}, {"gc", clean}};
+    enum { GIVEN_MAX = 64 };
+    const struct option *given[GIVEN_MAX] = {0};
     settings it = {.how.warm_s = WARM_S};
-    if (argc > 1 && strcmp(argv[1], "link") == 0)
-        return program_link(argc - 1, argv + 1);
-    for (int option; (option = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    size_t count = 0;
+    int at = -1;
+    for (int option; (option = getopt_long(argc, argv, "h", options, &at)) != -1;) {
         if (option == 'h') {
             usage(stdout);
             return PROGRAM_DONE;
         }
-        if (!read_option(&it, option))
+        if (option == '?')
+            return program_misused("troupe server", usage, NULL);
+        if (!read_option(&it, options[at].name, option))
             return PROGRAM_MISUSED;
+        if (count + 1 < GIVEN_MAX)
+            given[count++] = &options[at];
     }
-    for (size_t i = 0; i < sizeof actions / sizeof *actions && optind == argc - 1; i++)
-        if (strcmp(argv[optind], actions[i].name) == 0)
-            return actions[i].run(&it);
-    if (optind == argc - 1)
-        fprintf(stderr, "troupe server: there is no command \"%s\"\n", argv[optind]);
-    usage(stderr);
-    return PROGRAM_MISUSED;
+    if (optind == argc)
+        return program_misused("troupe server", usage, "expected a command");
+    if (argc - optind > 1)
+        return program_misused("troupe server", usage, "expected one command, found also \"%s\"",
+                               argv[optind + 1]);
+    return run_action(&it, argv[optind], given);
 }

@@ -3,6 +3,7 @@
 #ifndef TRP_SERVER_GATEWAY_H
 #define TRP_SERVER_GATEWAY_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 #include <troupe/status.h>
 
@@ -22,5 +23,7 @@ troupe_status trp_gateway_url(const char *state, char url[TRP_GATEWAY_LINK_MAX])
 // Makes a link to the dashboard that is good once and for a minute; the one before is good no more.
 // TROUPE_NOT_FOUND: no gateway runs there.
 troupe_status trp_gateway_link(const char *state, char link[TRP_GATEWAY_LINK_MAX]);
+// `troupe server link`: prints one, as text or JSON; what the command ends with.
+int trp_gateway_show_link(bool json);
 
 #endif

@@ -95,21 +95,16 @@ troupe_status trp_gateway_link(const char *state, char link[TRP_GATEWAY_LINK_MAX
 }
 #endif
 
-int program_link(int argc, char **argv)
+int trp_gateway_show_link(bool json)
 {
     trp_path state;
     char link[TRP_GATEWAY_LINK_MAX];
-    (void)argv;
-    if (argc > 1) {
-        fprintf(stderr, "usage: troupe server link\n");
-        return PROGRAM_MISUSED;
-    }
     if (trp_state_folder_find(&state) != TROUPE_OK ||
         trp_state_folder_check(state.text) != TROUPE_OK ||
         trp_gateway_link(state.text, link) != TROUPE_OK) {
         fprintf(stderr, "troupe server link: %s\n", troupe_last_error()->text);
         return PROGRAM_FAILED;
     }
-    printf("%s\n", link);
+    printf(json ? "{\"link\": \"%s\"}\n" : "%s\n", link);
     return PROGRAM_DONE;
 }

@@ -21,6 +21,8 @@ const char *trp_job_state_name(const trp_wire_job *job)
     static const char *const names[] = {"queued", "starting", "running", "paused"};
     if (job->state >= TRP_JOB_QUEUED && job->state <= TRP_JOB_PAUSED)
         return names[job->state];
+    if (job->status == TROUPE_CANCELLED)
+        return "cancelled";
     return job->stopped ? "stopped" : job->status == TROUPE_OK ? "done" : "failed";
 }
 
@@ -81,13 +83,14 @@ static void print_row(const trp_wire_job *job, int name_width, int width, FILE *
     fprintf(out, "%.*s\n", (int)length, line);
 }
 
-void trp_job_table_print(const trp_wire_jobs *jobs, bool runs, FILE *out)
+void trp_job_table_print(const trp_wire_jobs *jobs, bool runs, bool ended, FILE *out)
 {
     int width = width_of(out), name_width = name_width_of(jobs);
     if (!runs)
         fprintf(out, "(no train server runs: this is what the folders of its jobs say)\n");
     if (jobs->jobs.count == 0) {
-        fprintf(out, "no jobs\n");
+        fprintf(out,
+                ended ? "no jobs\n" : "no jobs wait or run (-a lists those that have ended)\n");
         return;
     }
     fprintf(out, "%6s  %-*s  %-8s %5s %8s  %12s  %s\n", "job", name_width, "name", "state", "ranks",
@@ -116,8 +119,9 @@ void trp_job_print(const trp_wire_job *job, bool runs, FILE *out)
     fprintf(out, "%-10s %" PRId64 "\n", "job", job->job);
     print_text(out, "name", job->name);
     print_text(out, "key", job->key);
-    fprintf(out, "%-10s %s for %s%s\n", "state", trp_job_state_name(job),
-            trp_show_time(seconds_of(job), time), runs ? "" : " (no train server runs)");
+    fprintf(out, "%-10s %s %s %s%s\n", "state", trp_job_state_name(job),
+            job->ended_at > 0 ? "after" : "for", trp_show_time(seconds_of(job), time),
+            runs ? "" : " (no train server runs)");
     print_text(out, "why", job->why);
     if (job->state == TRP_JOB_ENDED && job->status != TROUPE_OK)
         print_text(out, "status", troupe_status_name((troupe_status)job->status));

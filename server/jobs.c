@@ -115,6 +115,7 @@ static void free_entry(trp_entry *job)
     trp_row_clear(&job->row);
     trp_free(job->folder);
     trp_free(job->refused);
+    trp_free(job->unlaunched);
     trp_free(job->papers);
     trp_free(job);
 }
@@ -475,7 +476,7 @@ static const char *why(trp_jobs *jobs, trp_entry *job, trp_arena *arena, double 
     if (job->refused != NULL)
         return job->refused;
     if (job->launching && job->launch_step_ms > 0)
-        return "its program cannot be started now, and will be tried again";
+        return job->unlaunched;
     if (job->row.grown)
         return "it ends at its next report, and goes on with more ranks";
     if (job->row.more > 0) {

@@ -23,6 +23,7 @@ struct trp_entry {
     // Of the attempt under way.
     bool launching; // Is to be started once its grant is in the books.
     int launch_step_ms;
+    char *unlaunched; // A sentence where that has failed; NULL.
     // That the server watches: of the launcher, or who had the lock; 0: none. Below 0: one that a
     // warm runner makes, whose number is not known before it greets.
     pid_t process;

@@ -514,8 +514,11 @@ static void start(trp_jobs *jobs, trp_entry *job)
     } else {
         int step = job->launch_step_ms > 0 ? 2 * job->launch_step_ms : 1000;
         job->launch_step_ms = step < TRP_LAUNCH_LAST_MS ? step : TRP_LAUNCH_LAST_MS;
-        trp_say("job %" PRId64 " cannot be started now: %s", job->row.id,
-                troupe_last_error()->text);
+        char why[700];
+        (void)snprintf(why, sizeof why, "it cannot be started now, and will be tried again: %s",
+                       troupe_last_error()->text);
+        trp_say("job %" PRId64 ": %s", job->row.id, why);
+        (void)trp_row_set(&job->unlaunched, why);
         trp_jobs_look_in(jobs, job, job->launch_step_ms);
     }
     trp_jobs_touch(jobs, job);

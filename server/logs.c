@@ -19,7 +19,7 @@
 enum { ALL = -2, RUNNER = -1 }; // Else a rank.
 
 typedef struct settings {
-    bool follows;
+    bool follows, json;
     int wanted;
     const char *job;
 } settings;
@@ -35,6 +35,7 @@ typedef struct job_logs {
     trp_path run;
     source *sources;
     size_t count;
+    bool json;
 } job_logs;
 
 static void usage(FILE *out)
@@ -47,16 +48,16 @@ static void usage(FILE *out)
         "or a key. No server has to run.\n\n"
         "  -f, --follow        go on until the job has ended\n"
         "      --rank N        of that rank alone\n"
-        "      --runner        of the runner alone\n");
+        "      --runner        of the runner alone\n"
+        "      --json          a JSON object a line: {\"rank\", \"text\"}; null: the runner\n");
 }
 
 static bool read_options(int argc, char **argv, settings *is, int *ends)
 {
-    static const struct option options[] = {{"follow", no_argument, NULL, 'f'},
-                                            {"rank", required_argument, NULL, 'r'},
-                                            {"runner", no_argument, NULL, 'R'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"follow", no_argument, NULL, 'f'}, {"rank", required_argument, NULL, 'r'},
+        {"runner", no_argument, NULL, 'R'}, {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},   {NULL, 0, NULL, 0}};
     *is = (settings){.wanted = ALL};
     *ends = PROGRAM_MISUSED;
     for (int option; (option = getopt_long(argc, argv, "fh", options, NULL)) != -1;) {
@@ -65,6 +66,8 @@ static bool read_options(int argc, char **argv, settings *is, int *ends)
             is->follows = true;
         else if (option == 'R')
             is->wanted = RUNNER;
+        else if (option == 'j')
+            is->json = true;
         long rank = option == 'r' ? strtol(optarg, &end, 10) : 0;
         if (option == 'r' &&
             (*end != '\0' || end == optarg || rank < 0 || rank >= TRP_SCHEDULE_RANKS_MAX)) {
@@ -74,14 +77,18 @@ static bool read_options(int argc, char **argv, settings *is, int *ends)
         }
         if (option == 'r')
             is->wanted = (int)rank;
-        if (option == 'h' || option == '?') {
-            usage(option == 'h' ? stdout : stderr);
-            *ends = option == 'h' ? PROGRAM_DONE : PROGRAM_MISUSED;
+        if (option == 'h') {
+            usage(stdout);
+            *ends = PROGRAM_DONE;
+            return false;
+        }
+        if (option == '?') {
+            *ends = program_misused("troupe logs", usage, NULL);
             return false;
         }
     }
     if (optind + 1 != argc) {
-        usage(stderr);
+        *ends = program_misused("troupe logs", usage, "expected one job, found %d", argc - optind);
         return false;
     }
     is->job = argv[optind];
@@ -141,7 +148,11 @@ static troupe_status find_job(const char *named, job_logs *job)
     job_head head;
     trp_wire_job_name name = trp_job_named(named);
     TROUPE_TRY(trp_state_folder_find(&state));
-    TROUPE_TRY(trp_state_folder_check(state.text));
+    troupe_status there = trp_state_folder_check(state.text);
+    if (there == TROUPE_NOT_FOUND)
+        return troupe_fail(there, "there is no job %s: no train server has run in %s", named,
+                           state.text);
+    TROUPE_TRY(there);
     int64_t number = name.job > 0 ? name.job : find_key(state.text, named);
     if (number == 0)
         return troupe_fail(TROUPE_NOT_FOUND, "there is no job with the key '%s' in %s", named,
@@ -158,21 +169,44 @@ static troupe_status find_job(const char *named, job_logs *job)
 
 // ---- what it has printed
 
-static void print_lines(const source *from, const char *text, size_t size)
+static void print_json(const source *from, const char *text, size_t length)
+{
+    trp_buffer line = {0}, json = {0};
+    trp_buffer_append(&line, text, length);
+    trp_buffer_append(&line, "", 1);
+    trp_json_text(&json, (const char *)line.data);
+    if (from->rank == RUNNER)
+        printf("{\"rank\": null, \"text\": %.*s}\n", (int)json.size, (const char *)json.data);
+    else
+        printf("{\"rank\": %d, \"text\": %.*s}\n", from->rank, (int)json.size,
+               (const char *)json.data);
+    trp_buffer_free(&json);
+    trp_buffer_free(&line);
+}
+
+static void print_line(const source *from, const char *text, size_t length)
+{
+    if (from->rank == RUNNER)
+        printf("(runner) ");
+    else
+        printf("(rank %d) ", from->rank);
+    for (size_t i = 0; i < length; i++) { // Nothing that a terminal would take for an order.
+        unsigned char c = (unsigned char)text[i];
+        putchar(c >= 0x20 || c == '\t' ? c : '?');
+    }
+    putchar('\n');
+}
+
+static void print_lines(const source *from, bool json, const char *text, size_t size)
 {
     const char *at = text, *end = text + size;
     while (at < end) {
         const char *stop = memchr(at, '\n', (size_t)(end - at));
         size_t length = (size_t)((stop != NULL ? stop : end) - at);
-        if (from->rank == RUNNER)
-            printf("(runner) ");
+        if (json)
+            print_json(from, at, length);
         else
-            printf("(rank %d) ", from->rank);
-        for (size_t i = 0; i < length; i++) { // Nothing that a terminal would take for an order.
-            unsigned char c = (unsigned char)at[i];
-            putchar(c >= 0x20 || c == '\t' ? c : '?');
-        }
-        putchar('\n');
+            print_line(from, at, length);
         at += length + 1;
     }
 }
@@ -195,7 +229,7 @@ static void print_new(const job_logs *job, source *from, bool all)
             size = (size_t)got;
         if (size == 0)
             break;
-        print_lines(from, text, size);
+        print_lines(from, job->json, text, size);
         from->at += (off_t)size;
     }
     if (fd >= 0)
@@ -274,6 +308,7 @@ int program_logs(int argc, char **argv)
     int ends;
     if (!read_options(argc, argv, &is, &ends))
         return ends;
+    job.json = is.json;
     if (find_job(is.job, &job) != TROUPE_OK) {
         fprintf(stderr, "troupe logs: %s\n", troupe_last_error()->text);
         return PROGRAM_FAILED;

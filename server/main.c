@@ -18,9 +18,14 @@ enum { COUNT = sizeof commands / sizeof *commands };
 int main(int argc, char **argv)
 {
     const char *wanted = argc > 1 ? argv[1] : "";
-    for (int i = 0; i < COUNT; i++)
-        if (strcmp(wanted, commands[i].name) == 0)
-            return commands[i].run(argc - 1, argv + 1);
+    char name[40];
+    for (int i = 0; i < COUNT; i++) {
+        if (strcmp(wanted, commands[i].name) != 0)
+            continue;
+        (void)snprintf(name, sizeof name, "troupe %s", wanted);
+        argv[1] = name; // What getopt_long begins its sentences with.
+        return commands[i].run(argc - 1, argv + 1);
+    }
     fprintf(stderr, "usage: troupe COMMAND [OPTION...], which runs this program where the command "
                     "is one of the train server's\n");
     return PROGRAM_MISUSED;

@@ -4,11 +4,19 @@
 #ifndef TRP_SERVER_PROGRAM_H
 #define TRP_SERVER_PROGRAM_H
 
+#include <stdio.h>
+
 enum { PROGRAM_DONE, PROGRAM_FAILED, PROGRAM_MISUSED };
+
+// What `--help` of a command prints: how it is used, an empty line, and more.
+typedef void program_usage(FILE *out);
+// Says what is wrong with a command line, and how the command is used. `format` NULL: what is wrong
+// has been said. PROGRAM_MISUSED.
+__attribute__((format(printf, 3, 4))) int program_misused(const char *command, program_usage *usage,
+                                                          const char *format, ...);
 
 int program_server(int argc, char **argv); // `server start|stop|status|gc|link`
 int program_gateway(int argc, char **argv);
-int program_link(int argc, char **argv); // `server link`
 int program_track(int argc, char **argv);
 int program_predict(int argc, char **argv); // For `troupe predict --socket`.
 int program_routes(int argc, char **argv);

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <runtime/base/error.h>
 #include <server/fence.h>
+#include <server/job_table.h>
 #include <server/web_json.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,13 +110,6 @@ static troupe_status read_asked(web_call *call, const char *folder, web_job *job
     return TROUPE_OK;
 }
 
-static const char *outcome_of(int status, bool stopped)
-{
-    if (status == TROUPE_OK)
-        return stopped ? "STOPPED" : "DONE";
-    return status == TROUPE_CANCELLED ? "CANCELLED" : "FAILED";
-}
-
 static void name_state(web_call *call, web_job *job)
 {
     static const char *const words[] = {"QUEUED", "STARTING", "RUNNING", "PAUSED", "ENDED"};
@@ -124,12 +118,12 @@ static void name_state(web_call *call, web_job *job)
     if (job->told != NULL && job->told->state >= 0 && job->told->state <= TRP_JOB_ENDED) {
         job->state = words[job->told->state];
         if (job->told->state == TRP_JOB_ENDED)
-            job->outcome = outcome_of(job->told->status, job->told->stopped);
+            job->outcome = trp_job_outcome(job->told->status, job->told->stopped);
         return;
     }
     if (job->ended) {
         job->state = "ENDED";
-        job->outcome = outcome_of(job->end.status, job->end.stopped);
+        job->outcome = trp_job_outcome(job->end.status, job->end.stopped);
     } else if (job->holder != 0) {
         (void)web_job_run(call, job, &run);
         bool paused = run != NULL && strcmp(run->facts.state, "PAUSED") == 0;

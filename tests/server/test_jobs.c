@@ -422,12 +422,18 @@ static void test_a_launch_that_fails_is_tried_again(void **state)
 {
     shop it;
     trp_entry *job;
+    trp_arena arena = {0};
+    trp_wire_job shown;
     (void)state;
     shop_open(&it, 1);
     it.refuses = TROUPE_NO_MEMORY;
     assert_int_equal(shop_submit(&it, &job, .submission = "a"), TROUPE_OK);
     shop_turn(&it);
     assert_int_equal(it.launches, 1);
+    assert_int_equal(trp_jobs_show(it.jobs, job, &arena, &shown), TROUPE_OK);
+    assert_string_equal(shown.why, "it cannot be started now, and will be tried again: refused by "
+                                   "the test");
+    trp_arena_clear(&arena);
     shop_pass(&it, 500);
     assert_int_equal(it.launches, 1);
     shop_pass(&it, 1000);

@@ -93,24 +93,66 @@ static void test_a_pipe_does_not_hang_on_it(void **state)
     int pid = status_pid();
     assert_int_equal(troupe("server start"), 0);
     assert_says("runs already");
+    assert_null(strstr(output, "was not used"));
+    assert_int_equal(troupe("server start --cpus 8 --json"), 0);
+    assert_says("it runs as it was started, and --cpus was not used");
+    assert_says(", \"started\": false}");
     assert_int_equal(troupe("server start --foreground"), 1);
     assert_says("has");
     assert_int_equal(troupe("server status"), 0);
     assert_says("3 of 3 free");
     assert_int_equal(troupe("jobs"), 0);
-    assert_says("no jobs");
+    assert_says("no jobs wait or run");
+    assert_int_equal(troupe("jobs -a"), 0);
+    assert_says("no jobs\n");
     assert_int_equal(troupe("server gc --keep 3"), 0);
     assert_says("0 ended jobs removed");
     assert_int_equal(troupe("stop night"), 1);
     assert_says("no job with the key \"night\"");
     assert_int_equal(troupe("modify 7 priority=high"), 2);
-    assert_int_equal(troupe("server stop"), 0);
+    assert_int_equal(troupe("server stop --json"), 0);
+    assert_says("\"stopped\": true}");
     assert_false(support_process_lives(pid));
     assert_int_equal(troupe("server status"), 1);
     assert_says("no train server runs");
     assert_int_equal(troupe("server stop"), 0); // There is none: that is what was asked for.
-    assert_int_equal(troupe("server begin"), 2);
-    assert_says("there is no command \"begin\"");
+    support_directory_remove(folder);
+}
+
+// A sentence says what is wrong, and one how the command is used.
+static void test_command_lines_that_are_wrong(void **state)
+{
+    static const char *const all[][2] = {
+        {"server begin",
+         "troupe server: there is no command \"begin\"\nusage: troupe server start"},
+        {"server", "troupe server: expected a command"},
+        {"server start now", "troupe server: expected one command, found also \"now\""},
+        {"server start --nope", "troupe server: unrecognized option '--nope'\nusage: "},
+        {"server stop --keep 3", "troupe server: stop has no option --keep"},
+        {"server gc --jobs", "troupe server: gc has no option --jobs"},
+        {"server link --cpus 3", "troupe server: link has no option --cpus"},
+        {"server start --cpus many", "--cpus is \"many\", expected a number of 0.0001 or more"},
+        {"server start --gpus 1.5", "--gpus is \"1.5\", expected a whole number"},
+        {"server gc --keep -1", "--keep is \"-1\", expected a number of 0 or more"},
+        {"jobs -n few",
+         "troupe jobs: -n is \"few\", expected a whole number of 1 or more\nusage: "},
+        {"jobs 1 2", "troupe jobs: expected one job, found also \"2\""},
+        {"jobs --nope", "troupe jobs: unrecognized option '--nope'"},
+        {"logs", "troupe logs: expected one job, found 0\nusage: troupe logs"},
+        {"stop", "troupe stop: no job is named\nusage: troupe stop"},
+        {"modify 3", "troupe modify: expected a job and NAME=VALUE\nusage: troupe modify"},
+        {"modify 3 =1", "troupe modify: \"=1\" is not NAME=VALUE"},
+        {"modify 3 pause=maybe", "pause is \"maybe\", expected true or false"},
+        {"modify 3 key=other", "a job cannot get another key"},
+        {"routes /x", "troupe routes: expected options alone, found \"/x\""},
+    };
+    char *folder = use_new_folder();
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        assert_int_equal(troupe("%s", all[i][0]), 2);
+        assert_says(all[i][1]);
+        assert_true(strlen(output) < 400); // Not all that --help says.
+    }
     support_directory_remove(folder);
 }
 
@@ -155,27 +197,48 @@ static void test_jobs_are_shown_with_and_without_it(void **state)
     assert_says("running");
     assert_says("queued");
     assert_int_equal(troupe("modify 2 priority=5 rate=0.5 ranks=1"), 0);
+    assert_says("job 2 has priority 5\njob 2 is told, for its next report: rate=0.5\n"
+                "job 2 is to have 1 rank\n");
+    assert_int_equal(troupe("modify --json 2 priority=5 key= config.ranks=3"), 1); // Each is asked.
+    assert_says("[{\"given\": \"priority=5\", \"job\": 2, \"status\": \"TROUPE_OK\", \"text\": "
+                "\"has priority 5\", \"revision\": ");
+    assert_says("{\"given\": \"key=\", \"job\": 0, \"status\": \"TROUPE_");
+    assert_says("{\"given\": \"config.ranks=3\", \"job\": 2, \"status\": \"TROUPE_OK\"");
     assert_int_equal(troupe("jobs 2"), 0);
     assert_says("priority   5");
     assert_int_equal(troupe("jobs night --json"), 0);
     assert_says("\"key\": \"night\"");
+    assert_says("\"state\": \"RUNNING\", \"outcome\": null, \"status\": null");
+    assert_int_equal(troupe("logs --json night"), 0);
     site_stop(&it);
     assert_int_equal(troupe("jobs"), 0);
     assert_says("no train server runs");
     assert_says("running");
     assert_int_equal(troupe("stop night"), 1);
+    assert_int_equal(troupe("jobs nobody"), 1);
+    assert_says("there is no job nobody");
     site_start(&it);
-    assert_int_equal(troupe("stop 2 night"), 0);
+    assert_int_equal(troupe("stop 2 nobody night"), 1); // One that is not there keeps no other.
+    assert_says("there is no job with the key \"nobody\"");
+    assert_says("job 2 ");
     site_await(link, 1, TRP_JOB_ENDED, &arena, &job);
     assert_int_equal(troupe("jobs --all"), 0);
     assert_says("stopped");
+    assert_int_equal(troupe("jobs 1"), 0);
+    assert_says("stopped after ");
     assert_int_equal(troupe("stop night"), 0);
     assert_says("job 1 has ended");
+    assert_int_equal(troupe("stop --json night"), 0);
+    assert_says("[{\"given\": \"night\", \"job\": 1, \"status\": \"TROUPE_OK\", \"text\": \"has "
+                "ended\", ");
     assert_int_equal(troupe("modify night key="), 0);
     assert_int_equal(troupe("jobs night"), 1);
     assert_int_equal(troupe("server gc --keep 1"), 0);
     assert_says("1 ended job removed");
     assert_int_equal(troupe("jobs -a -n 5 --json"), 0);
+    assert_says("\"state\": \"ENDED\", \"outcome\": ");
+    assert_int_equal(troupe("server gc --keep 0 --json"), 0);
+    assert_says("{\"text\": \"1 ended job removed, ");
     trp_server_link_close(&link);
     trp_arena_clear(&arena);
     site_close(&it);
@@ -190,6 +253,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sixteen_starters_get_one_server),
         cmocka_unit_test(test_a_pipe_does_not_hang_on_it),
+        cmocka_unit_test(test_command_lines_that_are_wrong),
         cmocka_unit_test(test_a_path_that_is_too_long_is_said),
         cmocka_unit_test(test_a_server_that_cannot_start_says_why),
         cmocka_unit_test(test_jobs_are_shown_with_and_without_it),

@@ -14,7 +14,7 @@ static void test_before_the_first_server_there_are_no_jobs(void **state)
 {
     (void)state;
     expect(0, "$T jobs --all", "no jobs");
-    expect(1, "$T jobs 4711", "there is no such job in ");
+    expect(1, "$T jobs 4711", "there is no job 4711 in ");
 }
 
 // F02, F07, F13.
@@ -40,6 +40,7 @@ static void test_a_program_is_done_and_its_output_kept(void **state)
     expect(0, "$T logs -f --rank 1 1", "(rank 1) hello of 1");
     assert_null(strstr(output, "(rank 0)"));
     expect(1, "$T logs --rank 7 night", "rank 7 has no log in /");
+    expect(0, "$T logs --json --rank 1 night", "\n{\"rank\": 1, \"text\": \"hello of 1 from /");
     expect(0, "$T logs --runner night", ""); // What ranks print is in their files alone.
     assert_null(strstr(output, "hello of"));
     assert_null(strstr(output, "an error"));
