@@ -1,11 +1,13 @@
 // repository.c: looking at a repository, and changing what it has: the public functions.
 #include <models/repository.h>
+#include <models/stored.h>
 
 #include <inttypes.h>
 #include <runtime/base/error.h>
 #include <runtime/base/require.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <train/tree.h>
 #include <unistd.h>
 
@@ -74,6 +76,18 @@ static troupe_status take_notes(const trp_version *version, const trp_push_recor
     return TROUPE_OK;
 }
 
+// An import may have left it out.
+static uint64_t kept_bytes(const trp_version *version, const trp_push_record *record)
+{
+    trp_path path;
+    struct stat about;
+    bool there =
+        record->kept.size > 0 &&
+        trp_path_make(&path, "%s/" TRP_STORED_PROGRAM, version->folder.text) == TROUPE_OK &&
+        lstat(path.text, &about) == 0;
+    return there ? record->kept.size : 0;
+}
+
 static troupe_status take_manifest(const trp_version *version, trp_arena *arena,
                                    troupe_version_info *info)
 {
@@ -103,6 +117,7 @@ static troupe_status take_manifest(const trp_version *version, trp_arena *arena,
     info->data = record.data;
     info->data_keys = record.data_keys.items;
     info->data_key_count = record.data_keys.count;
+    info->kept_program_bytes = kept_bytes(version, &record);
     return take_notes(version, &record, arena, info);
 }
 

@@ -93,8 +93,13 @@ troupe_status trp_repository_root(const char *option, trp_access access, trp_pat
         for (size_t size = strlen(root->text); size > 1 && root->text[size - 1] == '/'; size--)
             root->text[size - 1] = '\0';
         TROUPE_TRY(make_folders(root->text));
-    } else if (stat(root->text, &about) != 0 || !S_ISDIR(about.st_mode)) {
-        return troupe_fail(TROUPE_NOT_FOUND, "there is no repository of models at %s", root->text);
+    } else if (stat(root->text, &about) != 0) {
+        return errno == ENOENT
+                   ? troupe_fail(TROUPE_NOT_FOUND, "there is no repository of models at %s",
+                                 root->text)
+                   : trp_fail_errno(TROUPE_IO, "cannot use the repository %s", root->text);
+    } else if (!S_ISDIR(about.st_mode)) {
+        return troupe_fail(TROUPE_INVALID, "the repository %s is not a folder", root->text);
     }
     if (access != TRP_TO_READ)
         TROUPE_TRY(check_own(root->text));

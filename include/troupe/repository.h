@@ -157,6 +157,7 @@ typedef struct troupe_version_info {
     size_t data_key_count;
     const troupe_version_note *notes;
     size_t note_count;
+    uint64_t kept_program_bytes; // Of the program that does its work by its ref; 0: there is none.
 } troupe_version_info;
 
 // Sets *keys to those that have a version, sorted. The texts belong to the thread's arena.
