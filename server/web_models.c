@@ -152,6 +152,7 @@ static void write_lineage(web_call *call, const troupe_version_info *it)
     web_end(out, ']');
     web_text(out, "program", it->program);
     web_text(out, "build_id", it->build_id);
+    web_integer(out, "kept_program_bytes", (int64_t)it->kept_program_bytes);
     web_end(out, '}');
 }
 

@@ -251,7 +251,7 @@ export class JobView {
         ['Reports', number(job.reports || 0), job.expected_reports ? `of ${number(job.expected_reports)}` : ''],
         ['Ran', Number.isFinite(ran) ? duration(ran) : '\u2013'],
         left !== null && ['Left, about', duration(left)],
-        ['Ranks', number(job.ranks), job.cpus ? `${number(job.cpus)} CPUs` : ''],
+        ['Ranks', number(job.ranks), job.cpus ? plural(job.cpus, 'CPU') : ''],
         job.gpus > 0 && ['GPUs', number(job.gpus), job.gpu_ids],
         ['Restarts', number(job.restarts || 0)],
         ['Checkpoints', number(job.checkpoints || 0)],

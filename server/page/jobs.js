@@ -34,7 +34,7 @@ function compareBox(id, name) {
 
 function row(kind, job, now) {
   const id = `${kind}/${job.id}`, ran = ranFor(job, now);
-  const why = job.error || (stateOf(job) === 'QUEUED' ? job.why : '') || job.problem;
+  const why = job.error || (['QUEUED', 'STARTING', 'PAUSED'].includes(stateOf(job)) ? job.why : '') || job.problem;
   return {
     key: id,
     cells: [

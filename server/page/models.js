@@ -105,7 +105,7 @@ export class VersionView {
       it.problem ? h('div', { class: 'panel bad' }, it.problem) : '',
       facts([['Model', it.model || '\u2013'], ['Pushed', ago(it.pushed_at)], ['Size', bytes(it.bytes)], ...Object.entries(it.metrics || {}).slice(0, 4).map(([name, value]) => [name, number(value, 5)])]),
       part('Where it comes from', '', this.lineage()),
-      part('Settings', '', h('div', { class: 'two' }, pairs('Config', flat(it.config)), pairs('About', { ...flat(it.metadata), path: it.path, run: it.lineage?.run || '', 'config type': it.config_type || '', 'state type': it.state_type || '' }))),
+      part('Settings', '', h('div', { class: 'two' }, pairs('Config', flat(it.config)), pairs('About', { ...flat(it.metadata), path: it.path, run: it.lineage?.run || '', 'kept program': it.lineage?.kept_program_bytes ? bytes(it.lineage.kept_program_bytes) : 'none', 'config type': it.config_type || '', 'state type': it.state_type || '' }))),
       part('Files', '', table('Files', [{ title: 'Name' }, { title: 'Size', kind: 'n' }, { title: 'XXH64' }], (it.files || []).map((file) => ({ key: file.name, cells: [file.name, bytes(file.bytes), h('code', null, file.xxh64)] })))),
     ];
   }

@@ -584,6 +584,7 @@ static void test_models(void **state)
         expect_number(&got, "metrics/loss", 0.5);
         expect_number(&got, "lineage/job", 1);
         expect_number(&got, "lineage/checkpoint", 1);
+        expect_number(&got, "lineage/kept_program_bytes", 0);
         expect_text(&got, "files/0/name", "weights.safetensors");
         done(&got);
     }
