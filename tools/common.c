@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,34 @@ int tool_choose_node(const char *command, int *pid, bool all)
 }
 
 // ---- what is given and shown
+
+// The first lines of what --help prints: how the command is used.
+static void print_synopsis(tool_usage *usage)
+{
+    char text[8192] = "";
+    FILE *whole = fmemopen(text, sizeof text, "w");
+    if (whole == NULL)
+        return;
+    usage(whole);
+    (void)fclose(whole);
+    const char *end = strstr(text, "\n\n");
+    fprintf(stderr, "%.*s\n", end != NULL ? (int)(end - text) : 0, text);
+}
+
+int tool_misused(const char *command, tool_usage *usage, const char *format, ...)
+{
+    if (format != NULL) {
+        va_list list;
+        fprintf(stderr, "troupe %s: ", command);
+        va_start(list, format);
+        vfprintf(stderr, format, list);
+        va_end(list);
+        fprintf(stderr, "\n");
+    }
+    print_synopsis(usage);
+    fprintf(stderr, "(troupe %s --help says more)\n", command);
+    return TOOL_MISUSED;
+}
 
 bool tool_read_number(const char *command, const char *given, long least, long *number)
 {

@@ -155,6 +155,10 @@ static void print_version(const troupe_version_info *it)
     for (size_t i = 0; i < it->file_count; i++)
         printf("%-12s %s, %s, xxh64 %016" PRIx64 "\n", "file", it->files[i].name,
                tool_bytes(it->files[i].size).text, it->files[i].xxh64);
+    printf("%-12s %s\n", "kept",
+           it->kept_program_bytes > 0
+               ? tool_bytes(it->kept_program_bytes).text
+               : "no program: it is trained, tuned and served by programs that have the model");
     print_origin(it);
 }
 
@@ -224,6 +228,7 @@ static void print_json_version(const troupe_version_info *it)
     print_json_metrics(it);
     printf(", \"checkpoint\": %" PRId64 ", \"report\": %d, \"world\": %d, ", it->checkpoint,
            it->report, it->world);
+    printf("\"kept_program_bytes\": %" PRIu64 ", ", it->kept_program_bytes);
     print_json_texts("data_keys", it->data_keys, it->data_key_count);
     printf(", \"files\": [");
     for (size_t i = 0; i < it->file_count; i++) {
@@ -287,6 +292,9 @@ static int list_keys(const settings *given)
         return failed();
     if (given->json)
         printf("{\"keys\": [");
+    else if (keys.count == 0)
+        printf("no models%s%s\n", given->repository != NULL ? " in " : "",
+               given->repository != NULL ? given->repository : "");
     else
         printf("%-24s  %8s  %7s  %-24s  %s\n", "key", "versions", "newest", "pushed", "aliases");
     for (size_t i = 0; i < keys.count; i++) {
@@ -409,10 +417,12 @@ int tool_models(int argc, char **argv)
                                             {0}};
     settings given = {0};
     for (int option; (option = getopt_long(argc, argv, "r:h", options, NULL)) != -1;) {
-        if (option == 'h' || option == '?') {
-            usage(option == 'h' ? stdout : stderr);
-            return option == 'h' ? TOOL_DONE : TOOL_MISUSED;
+        if (option == 'h') {
+            usage(stdout);
+            return TOOL_DONE;
         }
+        if (option == '?')
+            return tool_misused("models", usage, NULL);
         if (option == 'r')
             given.repository = optarg;
         given.json = given.json || option == JSON;
@@ -424,15 +434,20 @@ int tool_models(int argc, char **argv)
     given.count = optind < argc ? argc - optind - 1 : 0;
     given.arguments = argv + argc - given.count;
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        if (strcmp(wanted, commands[i].name) != 0 || given.count < commands[i].least ||
-            given.count > commands[i].most || (given.all && commands[i].run != delete) ||
-            (given.remove && commands[i].run != alias) ||
-            (given.with_program && commands[i].run != import))
+        if (strcmp(wanted, commands[i].name) != 0)
             continue;
+        if (given.count < commands[i].least || given.count > commands[i].most)
+            return tool_misused("models", usage, "%s has %d argument%s", wanted, given.count,
+                                given.count == 1 ? "" : "s");
+        const char *odd = given.all && commands[i].run != delete            ? "all"
+                          : given.remove && commands[i].run != alias        ? "remove"
+                          : given.with_program && commands[i].run != import ? "with-program"
+                                                                            : NULL;
+        if (odd != NULL)
+            return tool_misused("models", usage, "%s has no option --%s", wanted, odd);
         int status = commands[i].run(&given);
         troupe_arena_reset();
         return status;
     }
-    usage(stderr);
-    return TOOL_MISUSED;
+    return tool_misused("models", usage, "there is no command \"%s\"", wanted);
 }

@@ -444,12 +444,16 @@ int tool_predict(int argc, char **argv)
         else if (option == 'u')
             socket_file = optarg;
         else if (option != 's')
-            return usage(stderr), TOOL_MISUSED;
+            return tool_misused("predict", usage, NULL);
         else if (!tool_read_number("predict", optarg, 1, &seconds))
             return TOOL_MISUSED;
     }
-    if (optind + (socket_file == NULL) != argc || (socket_file && token_file))
-        return usage(stderr), TOOL_MISUSED;
+    if (socket_file && token_file)
+        return tool_misused("predict", usage, "--socket needs no token");
+    if (optind + (socket_file == NULL) != argc)
+        return tool_misused("predict", usage, "expected %s, found %d argument%s",
+                            socket_file ? "options alone" : "one URL", argc - optind,
+                            argc - optind == 1 ? "" : "s");
     char token[TOKEN_MAX];
     growing body = {0};
     place at;

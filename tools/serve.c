@@ -25,7 +25,7 @@ static void usage(FILE *out)
         "      --config JSON       settings over the version's\n"
         "      --socket FILE       where it listens (default: where the gateway looks)\n"
         "      --http              also at 127.0.0.1, and print address and token\n"
-        "      --port N            there (default: any that is free)\n"
+        "      --port N            with --http: there (default: any that is free)\n"
         "  -r, --repository FOLDER the repository (default: as of troupe-models(1))\n"
         "      --json              print an object {\"route\", \"socket\", \"url\", \"token\"}\n");
 }
@@ -130,17 +130,20 @@ int tool_serve(int argc, char **argv)
     troupe_stored_service *service;
     sigset_t signals;
     for (int option; (option = getopt_long(argc, argv, "r:h", options, NULL)) != -1;) {
-        if (option == 'h' || option == '?') {
-            usage(option == 'h' ? stdout : stderr);
-            return option == 'h' ? TOOL_DONE : TOOL_MISUSED;
+        if (option == 'h') {
+            usage(stdout);
+            return TOOL_DONE;
         }
+        if (option == '?')
+            return tool_misused("serve", usage, NULL);
         if (!take(&is, option, optarg))
             return TOOL_MISUSED;
     }
-    if (argc - optind != 2) {
-        usage(stderr);
-        return TOOL_MISUSED;
-    }
+    if (argc - optind != 2)
+        return tool_misused("serve", usage, "expected a version and a route, found %d argument%s",
+                            argc - optind, argc - optind == 1 ? "" : "s");
+    if (is.how.port > 0 && is.how.http == TROUPE_HTTP_NONE)
+        return tool_misused("serve", usage, "--port is of --http, which is not there");
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);

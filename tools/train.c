@@ -35,7 +35,8 @@ static void usage(FILE *out, bool submits)
     if (submits)
         fprintf(
             out,
-            "usage: troupe submit [OPTION...] [--] PROGRAM [ARGUMENT...]\n\n"
+            "usage: troupe submit [OPTION...] [--] PROGRAM [ARGUMENT...]\n"
+            "       troupe submit [OPTION...] --model REF\n\n"
             "Gives a training run, as of troupe-train(1), to the train server of this user,\n"
             "which is started if none runs, and prints the job's number and the run's folder.\n\n"
             "      --key TEXT          submitting the same again is the same job\n"
@@ -390,6 +391,22 @@ static bool check_model(const settings *is, int words)
     return !odd && (!is->model || words == 0);
 }
 
+static void use_train(FILE *out)
+{
+    usage(out, false);
+}
+
+static void use_submit(FILE *out)
+{
+    usage(out, true);
+}
+
+static int misused(bool submits, const char *what)
+{
+    return submits ? tool_misused("submit", use_submit, what != NULL ? "%s" : NULL, what)
+                   : tool_misused("train", use_train, what != NULL ? "%s" : NULL, what);
+}
+
 // False: *ends is what the command ends with.
 static bool read_options(int argc, char **argv, bool submits, settings *is, int *ends)
 {
@@ -400,9 +417,10 @@ static bool read_options(int argc, char **argv, bool submits, settings *is, int 
                      .submits = submits};
     *ends = TOOL_MISUSED;
     for (int option; (option = getopt_long(argc, argv, "+n:qh", own, NULL)) != -1;) {
+        if (option == 'h')
+            usage(stdout, submits);
         if (option == 'h' || option == '?') {
-            usage(option == 'h' ? stdout : stderr, submits);
-            *ends = option == 'h' ? TOOL_DONE : TOOL_MISUSED;
+            *ends = option == 'h' ? TOOL_DONE : misused(submits, NULL);
             return false;
         }
         if (!take(is, option, optarg))
@@ -413,8 +431,7 @@ static bool read_options(int argc, char **argv, bool submits, settings *is, int 
     if (is->model)
         return true;
     if (optind == argc) {
-        fprintf(stderr, "%s: there is no program\n", command);
-        usage(stderr, submits);
+        *ends = misused(submits, "there is no program");
         return false;
     }
     is->program.arguments =

@@ -45,9 +45,16 @@ static void list(FILE *out)
 int main(int argc, char **argv)
 {
     const char *wanted = argc > 1 ? argv[1] : "";
-    for (int i = 0; i < COUNT; i++)
-        if (strcmp(wanted, subcommands[i].name) == 0)
-            return subcommands[i].run(argc - 1, argv + 1);
+    char name[40];
+    for (int i = 0; i < COUNT; i++) {
+        if (strcmp(wanted, subcommands[i].name) != 0)
+            continue;
+        if (subcommands[i].run != tool_pass) { // What getopt_long begins its sentences with.
+            snprintf(name, sizeof name, "troupe %s", wanted);
+            argv[1] = name;
+        }
+        return subcommands[i].run(argc - 1, argv + 1);
+    }
     if (strcmp(wanted, "--version") == 0 || strcmp(wanted, "-V") == 0) {
         int version = troupe_version(); // Of the library that runs.
         printf("troupe %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
@@ -55,8 +62,9 @@ int main(int argc, char **argv)
     }
     bool asked =
         strcmp(wanted, "--help") == 0 || strcmp(wanted, "-h") == 0 || strcmp(wanted, "help") == 0;
-    list(asked ? stdout : stderr);
     if (!asked && wanted[0] != '\0')
-        fprintf(stderr, "there is no command \"%s\"\n", wanted);
+        fprintf(stderr, "troupe: there is no command \"%s\": `troupe --help` lists them\n", wanted);
+    else
+        list(asked ? stdout : stderr);
     return asked ? TOOL_DONE : TOOL_MISUSED;
 }

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 // What a subcommand ends with.
 enum { TOOL_DONE = 0, TOOL_FAILED = 1, TOOL_MISUSED = 2, TOOL_STOPPED = 3 };
@@ -44,6 +45,12 @@ bool tool_tune_by(const char *command, int option, const char *given,
 // Sets *pid to the driver of the one node that there is (of this user, or of all), unless it is
 // set. Else says on stderr why not, in the name of the command, and returns what to end with.
 int tool_choose_node(const char *command, int *pid, bool all);
+// What `--help` of a command prints: how it is used, an empty line, and more.
+typedef void tool_usage(FILE *out);
+// Says what is wrong with a command line, and how the command is used. `format` NULL: what is wrong
+// has been said. TOOL_MISUSED.
+__attribute__((format(printf, 3, 4))) int tool_misused(const char *command, tool_usage *usage,
+                                                       const char *format, ...);
 // Reads a number of `least` or more; else says so, and returns false.
 bool tool_read_number(const char *command, const char *given, long least, long *number);
 

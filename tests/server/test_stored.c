@@ -297,6 +297,10 @@ static void test_an_import_takes_a_program_only_when_it_is_told_to(void **state)
     troupe_must(troupe_repository_export("slope", out));
     troupe_must(troupe_repository_import(out, "without", &ref));
     refuses(ref.text, NULL, TROUPE_UNSUPPORTED, "or left out by an import");
+    expect_tool(0, "models show without", "kept         no program: it is trained, ");
+    expect_tool(0, "models show slope --json", "\"kept_program_bytes\": ");
+    if (strstr(output, "\"kept_program_bytes\": 0"))
+        support_fail_output(output, "the program of slope was kept");
     troupe_must(troupe_repository_import(out, "with", &ref, .with_program = true));
     troupe_must(troupe_submit_stored(ref.text, NULL, NULL, &job, .train = plain("imported")));
     troupe_must(troupe_job_wait(job, SUPPORT_SOON_MS, &result));
@@ -657,7 +661,10 @@ static void test_a_ref_is_served_from_the_shell(void **state)
     assert_int_equal(kill((pid_t)strtol(pid, NULL, 10), SIGTERM), 0);
     assert_int_equal(pclose(shell), 0);
     expect_tool(1, "serve slope@7 /shell", "troupe serve: ");
-    expect_tool(2, "serve slope", "usage: troupe serve");
+    expect_tool(
+        2, "serve slope",
+        "troupe serve: expected a version and a route, found 1 argument\nusage: troupe serve");
+    expect_tool(2, "serve slope /a --port 8000", "--port is of --http, which is not there");
     expect_tool(2, "serve slope /a --replicas 0", "is not a number of 1 or more");
     expect_tool(0, "serve --help", "--replicas N");
 }

@@ -100,7 +100,8 @@ static void test_version_and_help(void **state)
         snprintf(usage, sizeof usage, "usage: troupe %s", commands[i]);
         expect_run(0, usage, arguments, 0);
     }
-    expect_run(2, "there is no command \"actor\"", "actor", 0);
+    expect_run(2, "troupe: there is no command \"actor\": `troupe --help` lists them\n", "actor",
+               0);
     expect_run(2, "usage: troupe actors", "actors --nothing", 0);
     expect_run(2, "\"0\" is not a number", "actors -n 0", 0);
     expect_run(2, "not by hand", "worker --load libnothing.so", 0);

@@ -133,6 +133,9 @@ static void test_keys_and_versions_are_listed(void **state)
     run("list digitz", 1, "troupe models: there is no model 'digitz' in ");
     assert_says("those that there are: digits, text");
     run("-r /no/such list digits", 1, "there is no repository of models at /no/such");
+    run("-r /no/such", 0, "no models in /no/such\n");
+    run("-r /dev/null", 1, "troupe models: the repository /dev/null is not a folder\n");
+    run("-r /dev/null/x", 1, "cannot use the repository /dev/null/x: Not a directory\n");
     run("-r /no/such --json", 0, "{\"keys\": []}");
 }
 
@@ -212,12 +215,24 @@ static void test_a_run_starts_from_a_version(void **state)
 static void test_wrong_lines_are_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {
-        "lst",        "show",   "show a b",          "alias digits",  "gc digits",
-        "--all list", "delete", "--remove delete x", "export digits", "--odd"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        run(wrong[i], 2, "usage: troupe models");
-    run("--help", 0, "usage: troupe models");
+    static const char *const wrong[][2] = {
+        {"lst", "troupe models: there is no command \"lst\"\n"},
+        {"show", "troupe models: show has 0 arguments\n"},
+        {"show a b", "show has 2 arguments\n"},
+        {"alias digits", "alias has 1 argument\n"},
+        {"gc digits", "gc has 1 argument\n"},
+        {"--all list", "list has no option --all\n"},
+        {"delete", "delete has 0 arguments\n"},
+        {"--remove delete x", "delete has no option --remove\n"},
+        {"export --with-program a b", "export has no option --with-program\n"},
+        {"--odd", "troupe models: unrecognized option '--odd'\n"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        run(wrong[i][0], 2, wrong[i][1]);
+        assert_says("usage: troupe models");
+        assert_null(strstr(output, "removes what killed programs")); // Not all that --help says.
+    }
+    run("--help", 0, "removes what killed programs");
 }
 
 int main(int argc, char **argv)

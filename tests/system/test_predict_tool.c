@@ -134,7 +134,8 @@ static void test_rows_by_the_socket(void **state)
     run("[[-1, 2, 3]]", "", "--socket sum.sock", 1, "a row is \"negative\"");
     run("[[1, 2, \"x\"]]", "", "--socket sum.sock", 1, "troupe predict: ");
     run("[[1, 2, 3]]", "", "--socket none.sock", 1, "cannot connect to a service at none.sock");
-    run("[[1, 2, 3]]", "", "--socket sum.sock http://127.0.0.1/x", 2, "usage: troupe predict");
+    run("[[1, 2, 3]]", "", "--socket sum.sock http://127.0.0.1/x", 2,
+        "troupe predict: expected options alone, found 1 argument\nusage: troupe predict");
     // More than a socket takes at once.
     char command[2000], *path = support_path(folder, "many");
     FILE *file = fopen(path, "w");
@@ -199,7 +200,8 @@ static void test_places_that_are_none(void **state)
     run("[[1]]", "", "http://127.0.0.1:80", 2, "expected http://HOST:PORT/ROUTE");
     run("[[1]]", "", "'http://127.0.0.1:80/a b'", 2, "expected http://HOST:PORT/ROUTE");
     run("[[1]]", "", "http://:80/x", 2, "expected http://HOST:PORT/ROUTE");
-    run("", "", "", 2, "usage: troupe predict");
+    run("", "", "", 2, "troupe predict: expected one URL, found 0 arguments\nusage: ");
+    run("", "", "--socket s --token-file t", 2, "troupe predict: --socket needs no token\n");
     run("", "", "--no-such http://127.0.0.1/x", 2, "usage: troupe predict");
     run("", "", "--timeout 0 http://127.0.0.1/x", 2, "is not a number of 1 or more");
     run("", "", "--help", 0, "usage: troupe predict");
