@@ -74,6 +74,8 @@ static struct fake_train {
     const char *metric;
     bool silent;      // Followers are not told of the end.
     int overrun;      // Reports that a job makes after it was asked to stop.
+    int heeds_job;    // The job with that number does not stop or pause
+    int heeds_from;   // before it has come to that report; 0: it does.
     int restart_at;   // Report after which each group is started again; 0: never.
     int refuse_from;  // Submission from which all are refused with `refusal`; negative: none.
     int refuse_until; // One past the last that is refused.
@@ -257,14 +259,16 @@ static bool fake_step(struct troupe_job *job)
         fake.running_max = fake.running > fake.running_max ? fake.running : fake.running_max;
         fake_set_state(job, TROUPE_JOB_RUNNING);
     }
-    if (job->pause && !job->stop && job->number < job->config.epochs &&
+    bool heeds = job != fake.jobs[fake.heeds_job] || job->number >= fake.heeds_from;
+    if (heeds && job->pause && !job->stop && job->number < job->config.epochs &&
         job->overran++ == fake.overrun) {
         job->overran = 0;
         fake.running--;
         fake_set_state(job, TROUPE_JOB_PAUSED);
         return true;
     }
-    if ((job->stop && job->overran++ == fake.overrun) || job->number >= job->config.epochs) {
+    if ((heeds && job->stop && job->overran++ == fake.overrun) ||
+        job->number >= job->config.epochs) {
         fake_finish(job, TROUPE_OK, "");
         return true;
     }

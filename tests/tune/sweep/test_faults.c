@@ -5,15 +5,13 @@
 #include <tune/sweep/control.h>
 #include <unistd.h>
 
-// At that report the first job of that trial waits until it has been told to pause or to stop, so
-// that nothing depends on how fast the controller is.
-static int waiting_trial, waiting_report;
-
+// At that report the first job of that trial waits until it has been told to pause or to stop, and
+// it comes to that report, so that nothing depends on how fast or slow the controller is.
 static void wait_at(int trial, int report)
 {
     pthread_mutex_lock(&fake.lock);
-    waiting_trial = trial;
-    waiting_report = report;
+    fake.heeds_job = trial;
+    fake.heeds_from = report;
     pthread_mutex_unlock(&fake.lock);
 }
 
@@ -22,9 +20,9 @@ static double told(const fake_settings *config, int report)
     bool waits = true;
     for (int i = 0; i < SUPPORT_SOON_MS && waits; i++) {
         pthread_mutex_lock(&fake.lock);
-        const struct troupe_job *job = fake.jobs[waiting_trial];
-        waits = report == waiting_report && job != NULL && config == &job->config && !job->stop &&
-                fake.seen[waiting_trial].pauses == 0;
+        const struct troupe_job *job = fake.jobs[fake.heeds_job];
+        waits = report == fake.heeds_from && job != NULL && config == &job->config && !job->stop &&
+                fake.seen[fake.heeds_job].pauses == 0;
         pthread_mutex_unlock(&fake.lock);
         if (waits)
             usleep(1000);
