@@ -632,16 +632,18 @@ enum { ROWS = sizeof space / sizeof *space };
 
 static char *storage;
 
+// With the runtime that the controller's actor lives in.
 static inline int make_storage(void **state)
 {
     (void)state;
     storage = support_directory_make();
-    return 0;
+    return troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
 
 static inline int remove_storage(void **state)
 {
     (void)state;
+    troupe_stop();
     support_directory_remove(storage);
     return 0;
 }

@@ -78,9 +78,8 @@ static troupe_status collect_silent(trp_control *control)
     return TROUPE_OK;
 }
 
-// Until when to wait for events: until progress or a trial is due, and never so long that the end
-// of a silent job goes unseen.
-static int64_t wait_until_ns(const trp_control *control)
+// Until progress or a trial is due, and never so long that the end of a silent job goes unseen.
+int64_t trp_control_due_ns(const trp_control *control)
 {
     int64_t due = trp_progress_due_ns(&control->progress), until = trp_clock_ns() + LOOK_NS;
     const int64_t others[] = {control->due_ns, control->then_ns, control->budget_ns};
@@ -292,10 +291,11 @@ static troupe_status take_events(trp_control *control, trp_event *event)
     return status;
 }
 
-troupe_status trp_control_turn(trp_control *control, bool *over)
+troupe_status trp_control_act(trp_control *control, bool *over)
 {
-    trp_event *event;
     *over = false;
+    if (control->closes)
+        return troupe_fail(TROUPE_CANCELLED, "the sweep was freed");
     if (control->pauses != control->paused && !control->halts && !control->halted)
         trp_control_pause_all(control, control->pauses);
     if (control->begun || control->went_on) // Before anything new begins.
@@ -303,16 +303,14 @@ troupe_status trp_control_turn(trp_control *control, bool *over)
     TROUPE_TRY(submit_next(control));
     show_if_due(control);
     trp_control_look_for_overdue(control);
-    TROUPE_TRY(look_for_ends(control, over));
-    if (*over)
-        return TROUPE_OK;
-    int64_t until = wait_until_ns(control);
-    trp_control_away(control);
-    troupe_status status = trp_events_pop(&control->events, until, &event);
-    trp_control_back(control);
-    if (status == TROUPE_TIMED_OUT || status == TROUPE_BUSY)
-        return status == TROUPE_BUSY ? TROUPE_OK : collect_silent(control);
-    TROUPE_TRY(status);
+    return look_for_ends(control, over);
+}
+
+troupe_status trp_control_take(trp_control *control, troupe_status popped, trp_event *event)
+{
+    if (popped == TROUPE_TIMED_OUT || popped == TROUPE_BUSY)
+        return popped == TROUPE_BUSY ? TROUPE_OK : collect_silent(control);
+    TROUPE_TRY(popped);
     return take_events(control, event);
 }
 

@@ -2,13 +2,14 @@
 // turns), reports.c (what trials report, and what is decided there), ends.c (ends of runs),
 // pauses.c, launch.c (jobs), go_on.c and left.c (what an earlier life has put down, and its runs).
 //
-// All of it belongs to one thread, the controller's. It holds the sweep's lock but where it waits,
-// for events or for Train, so that others may read the trials meanwhile.
+// All of it is the controller's alone, which is an actor (controller.h). It holds the sweep's lock
+// but where it rests, or waits for Train, so that others may read the trials meanwhile.
 #ifndef TRP_SWEEP_CONTROL_H
 #define TRP_SWEEP_CONTROL_H
 
 #include <runtime/text/progress.h>
 #include <tune/study/study.h>
+#include <tune/sweep/controller.h>
 #include <tune/sweep/events.h>
 #include <tune/sweep/sweep.h>
 
@@ -46,6 +47,7 @@ struct trp_control {
     troupe_study *study;
     trp_tune_record *record;
     trp_events events;
+    trp_seat seat; // Of the actor that it is.
     trp_progress progress;
     trp_trial *ready, **last_ready; // Those that wait for their next run, or to be submitted again.
     int busy;                       // Jobs that have not ended and are not paused.
@@ -151,8 +153,14 @@ void trp_control_pause_all(trp_control *control, bool pause);
 
 // ---- control.c
 
-// One turn: submits what can be, takes in what has come, waits for more. *over: nothing is left.
-troupe_status trp_control_turn(trp_control *control, bool *over);
+// A turn is to act, and then to take in what has come. Acts: submits what can be, and looks what is
+// due. *over: nothing is left.
+troupe_status trp_control_act(trp_control *control, bool *over);
+// By when to act again at the latest, with or without an event, in trp_clock_ns.
+int64_t trp_control_due_ns(const trp_control *control);
+// Takes in what trp_events_pop has given. Without an event (TROUPE_TIMED_OUT): looks whether a job
+// has ended without a word.
+troupe_status trp_control_take(trp_control *control, troupe_status popped, trp_event *event);
 // What paused trials still had to be decided on is given up, at the end of the sweep.
 void trp_control_forget(trp_control *control);
 // Ends what still runs, after a failure of the sweep itself. Jobs of a train server go on, as after

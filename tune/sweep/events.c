@@ -32,6 +32,18 @@ void trp_events_close(trp_events *events)
     pthread_mutex_destroy(&events->lock);
 }
 
+// There is something for the reader. With the lock, which is given back.
+static void announce(trp_events *events)
+{
+    void (*call)(void *) = events->rests ? events->call : NULL;
+    void *user = events->user;
+    events->rests = false;
+    pthread_cond_signal(&events->filled);
+    pthread_mutex_unlock(&events->lock);
+    if (call != NULL)
+        call(user);
+}
+
 static void push(trp_events *events, trp_event *event)
 {
     pthread_mutex_lock(&events->lock);
@@ -41,8 +53,7 @@ static void push(trp_events *events, trp_event *event)
         *events->last = event;
         events->last = &event->next;
     }
-    pthread_cond_signal(&events->filled);
-    pthread_mutex_unlock(&events->lock);
+    announce(events);
 }
 
 static const char *copy_text(char **at, const char *text)
@@ -113,7 +124,30 @@ void trp_events_wake(trp_events *events)
 {
     pthread_mutex_lock(&events->lock);
     events->woken = true;
-    pthread_cond_signal(&events->filled);
+    announce(events);
+}
+
+void trp_events_call(trp_events *events, void (*call)(void *user), void *user)
+{
+    pthread_mutex_lock(&events->lock);
+    events->call = call;
+    events->user = user;
+    pthread_mutex_unlock(&events->lock);
+}
+
+bool trp_events_rest(trp_events *events)
+{
+    pthread_mutex_lock(&events->lock);
+    events->rests = events->first == NULL && !events->lost && !events->woken;
+    bool rests = events->rests;
+    pthread_mutex_unlock(&events->lock);
+    return rests;
+}
+
+void trp_events_rouse(trp_events *events)
+{
+    pthread_mutex_lock(&events->lock);
+    events->rests = false;
     pthread_mutex_unlock(&events->lock);
 }
 

@@ -1,5 +1,5 @@
 // events.h: what Train's threads and callers tell the controller: a queue with one reader, which
-// waits on it.
+// waits on it, or rests and is called.
 //
 // Pushing never waits and takes no lock but the queue's own, so that a follower may do it anywhere.
 #ifndef TRP_TUNE_EVENTS_H
@@ -36,6 +36,9 @@ typedef struct trp_events {
     trp_event *first, **last;
     bool lost;  // An event could not be stored.
     bool woken; // There is something else to see to.
+    void (*call)(void *user);
+    void *user;
+    bool rests; // The reader has seen all that there is, and is to be called for more.
 } trp_events;
 
 void trp_events_open(trp_events *events);
@@ -50,6 +53,14 @@ void trp_events_push_checkpoint(trp_events *events, int trial, int run,
 void trp_events_push_state(trp_events *events, int trial, int run, troupe_job_state state, int pid);
 // Has the reader return, if nothing else comes.
 void trp_events_wake(trp_events *events);
+
+// A reader that rests is called by whoever has something for it, outside of the queue's lock. NULL:
+// by nobody, since it waits.
+void trp_events_call(trp_events *events, void (*call)(void *user), void *user);
+// The reader rests. False: there is something for it already.
+bool trp_events_rest(trp_events *events);
+// It does not, though nobody has called it.
+void trp_events_rouse(trp_events *events);
 
 // Takes the oldest event, waiting for one up to `deadline_ns` of trp_clock_ns (negative: for ever).
 // The caller frees *event with trp_free. TROUPE_TIMED_OUT: none came; TROUPE_BUSY: none, and the

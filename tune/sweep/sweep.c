@@ -1,5 +1,5 @@
-// sweep.c: the life of a sweep: it is prepared in the thread that begins it, and run by a thread of
-// its own (control.c) until it has ended.
+// sweep.c: the life of a sweep: it is prepared in the thread that begins it, and run by an actor
+// (controller.c) until it has ended.
 #include <tune/sweep/sweep.h>
 
 #include <dirent.h>
@@ -12,7 +12,6 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
-#include <runtime/base/thread.h>
 #include <runtime/host/file.h>
 #include <runtime/host/folder.h>
 #include <stdio.h>
@@ -280,8 +279,7 @@ static void free_control(trp_control *control, bool never_began)
     trp_free(control);
 }
 
-// All is given back that only one that runs needs. The lock is held.
-static void finish(trp_control *control, troupe_status status)
+void trp_sweep_finish(trp_control *control, troupe_status status)
 {
     troupe_sweep *sweep = control->sweep;
     sweep->elapsed_s = trp_clock_s() - sweep->started_s;
@@ -310,20 +308,12 @@ static void finish(trp_control *control, troupe_status status)
     pthread_mutex_unlock(&sweep->end_lock);
 }
 
-static void *run(void *user)
+void trp_sweep_let_go(troupe_sweep *sweep)
 {
-    trp_control *control = user;
-    troupe_sweep *sweep = control->sweep;
-    troupe_status status = TROUPE_OK;
-    trp_fair_lock_take(&sweep->lock);
-    sweep->begun_s = trp_clock_s();
-    for (bool over = false; status == TROUPE_OK && !over;) {
-        status = control->closes ? troupe_fail(TROUPE_CANCELLED, "the sweep was freed")
-                                 : trp_control_turn(control, &over);
-    }
-    finish(control, status);
-    trp_fair_lock_give(&sweep->lock);
-    return NULL;
+    pthread_mutex_lock(&sweep->end_lock);
+    sweep->held = false;
+    pthread_cond_broadcast(&sweep->ended);
+    pthread_mutex_unlock(&sweep->end_lock);
 }
 
 static trp_control *open_control(troupe_sweep *sweep)
@@ -347,11 +337,11 @@ static troupe_status launch(troupe_sweep *sweep, const troupe_param *params, siz
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep");
     trp_fair_lock_take(&sweep->lock);
     troupe_status status = prepare(sweep->control, params, count);
+    sweep->begun_s = trp_clock_s();
     if (status == TROUPE_OK)
-        status = trp_thread_start(&sweep->thread, "troupe sweep", run, sweep->control);
-    sweep->started = status == TROUPE_OK;
+        status = trp_controller_start(sweep->control);
     if (status != TROUPE_OK) {
-        finish(sweep->control, status);
+        trp_sweep_finish(sweep->control, status);
         trp_error_set(&sweep->failure);
     }
     trp_fair_lock_give(&sweep->lock);
@@ -429,22 +419,9 @@ troupe_status trp_sweep_begin_json(const trp_sweep_port *port, const troupe_trai
     return status;
 }
 
-// Whoever keeps a sweep that is over keeps no thread.
-static void join_ended(troupe_sweep *sweep)
-{
-    trp_fair_lock_take(&sweep->lock);
-    bool over = sweep->over && sweep->started;
-    trp_fair_lock_give(&sweep->lock);
-    if (!over)
-        return;
-    pthread_join(sweep->thread, NULL);
-    sweep->started = false;
-}
-
 troupe_status trp_sweep_await(troupe_sweep **sweep)
 {
     troupe_status status = troupe_sweep_wait(*sweep, -1);
-    join_ended(*sweep);
     if ((*sweep)->failure.status != TROUPE_OK) {
         troupe_error failure = (*sweep)->failure;
         troupe_sweep_free(sweep);
@@ -597,20 +574,35 @@ static void clear_trials(troupe_sweep *sweep)
     }
 }
 
+static troupe_status await_let_go(void *user)
+{
+    troupe_sweep *sweep = user;
+    pthread_mutex_lock(&sweep->end_lock);
+    while (sweep->held)
+        pthread_cond_wait(&sweep->ended, &sweep->end_lock);
+    pthread_mutex_unlock(&sweep->end_lock);
+    return TROUPE_OK;
+}
+
+// Its controller ends, if it has not.
+static void close_control(troupe_sweep *sweep)
+{
+    trp_fair_lock_take(&sweep->lock);
+    if (sweep->control != NULL) {
+        sweep->control->closes = true;
+        trp_events_wake(&sweep->control->events);
+    }
+    trp_fair_lock_give(&sweep->lock);
+    if (troupe_blocking_call(await_let_go, sweep) != TROUPE_OK) // Too many methods wait.
+        (void)await_let_go(sweep);
+}
+
 void troupe_sweep_free(troupe_sweep **sweep)
 {
     if (sweep == NULL || *sweep == NULL)
         return;
     troupe_sweep *self = *sweep;
-    if (self->started) {
-        trp_fair_lock_take(&self->lock);
-        if (self->control != NULL) {
-            self->control->closes = true;
-            trp_events_wake(&self->control->events);
-        }
-        trp_fair_lock_give(&self->lock);
-        pthread_join(self->thread, NULL);
-    }
+    close_control(self);
     clear_trials(self);
     troupe_space_free(&self->space);
     trp_arena_clear(&self->arena);

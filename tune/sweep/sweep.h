@@ -108,11 +108,10 @@ struct troupe_sweep {
     // Of one that runs. `lock` is held by the controller while it works: who reads is let in where
     // it waits.
     trp_fair_lock lock;
-    pthread_t thread;
     pthread_mutex_t end_lock; // Of the two that follow.
     pthread_cond_t ended;
     bool is_told;                     // That it is over.
-    bool started;                     // There is the thread, to be joined.
+    bool held;                        // By who gives its controller turns.
     bool over;                        // It has ended,
     troupe_error failure;             // and how, where not all was well with the sweep itself.
     trp_control *control;             // NULL: it is over.
@@ -156,6 +155,11 @@ troupe_status trp_sweep_run(const trp_sweep_port *port, const troupe_trainer *tr
 // Waits for the end of one that has begun, as troupe_tune: where the sweep itself has failed it is
 // freed.
 troupe_status trp_sweep_await(troupe_sweep **sweep);
+
+// Gives all back that only one that runs needs, and tells who waits. Its lock is held.
+void trp_sweep_finish(trp_control *control, troupe_status status);
+// Who gave its controller turns has done with it: it may be freed.
+void trp_sweep_let_go(troupe_sweep *sweep);
 
 // The same over a space from JSON, which is consumed in any case: the trainer's config is a
 // trp_text_config. `noted`: see troupe_sweep; it lives as long as the sweep.
