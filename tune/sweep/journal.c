@@ -26,6 +26,24 @@ static void put_time(trp_buffer *line, const troupe_sweep *sweep)
     trp_buffer_printf(line, ", \"at_s\": %.3f", at_s > 0 ? at_s : 0);
 }
 
+// Of a checkpoint in the sweep's folder, the path from there: the folder may be moved.
+static void put_checkpoint(trp_buffer *line, const troupe_sweep *sweep, const char *folder)
+{
+    size_t length = strlen(sweep->folder);
+    bool within = strncmp(folder, sweep->folder, length) == 0 && folder[length] == '/';
+    trp_buffer_printf(line, ", \"checkpoint\": ");
+    trp_json_text(line, folder + (within ? length + 1 : 0));
+}
+
+const char *trp_journal_path(const char *folder, const char *path, trp_arena *arena)
+{
+    size_t size = strlen(folder) + strlen(path) + 2;
+    char *whole = path[0] == '/' ? NULL : trp_arena_alloc(arena, size);
+    if (whole != NULL)
+        snprintf(whole, size, "%s/%s", folder, path);
+    return path[0] == '/' ? path : whole;
+}
+
 static void write_model(trp_buffer *line, const trp_sweep_port *port)
 {
     trp_json settings;
@@ -104,31 +122,30 @@ void trp_journal_submitted(trp_tune_record *record, const troupe_sweep *sweep,
     trp_tune_record_add(record, &line);
 }
 
-void trp_journal_run(trp_tune_record *record, const trp_trial *trial)
+void trp_journal_run(trp_tune_record *record, const troupe_sweep *sweep, const trp_trial *trial)
 {
     trp_buffer line = {0};
     begin(&line, "run", trial);
     trp_buffer_printf(&line, ", \"run\": %d, \"number\": %d, \"failures\": %d, \"elapsed_s\": ",
                       trial->run, trial->base, trial->failures);
     trp_json_number(&line, trial->base_s);
-    if (trial->from != NULL) {
-        trp_buffer_printf(&line, ", \"checkpoint\": ");
-        trp_json_text(&line, trial->from);
-    }
+    if (trial->from != NULL)
+        put_checkpoint(&line, sweep, trial->from);
     trp_tune_record_add(record, &line);
 }
 
-void trp_journal_checkpoint(trp_tune_record *record, const trp_trial *trial, int number,
-                            const char *folder)
+void trp_journal_checkpoint(trp_tune_record *record, const troupe_sweep *sweep,
+                            const trp_trial *trial, int number, const char *folder)
 {
     trp_buffer line = {0};
     begin(&line, "checkpoint", trial);
-    trp_buffer_printf(&line, ", \"number\": %d, \"checkpoint\": ", number);
-    trp_json_text(&line, folder);
+    trp_buffer_printf(&line, ", \"number\": %d", number);
+    put_checkpoint(&line, sweep, folder);
     trp_tune_record_add(record, &line);
 }
 
-static void put_metrics(trp_buffer *line, const troupe_report_event *report)
+static void put_metrics(trp_buffer *line, const troupe_sweep *sweep,
+                        const troupe_report_event *report)
 {
     trp_buffer_printf(line, ", \"metrics\": {");
     for (size_t i = 0; i < report->count; i++) {
@@ -138,10 +155,8 @@ static void put_metrics(trp_buffer *line, const troupe_report_event *report)
         trp_json_number(line, report->metrics[i].value);
     }
     trp_buffer_append(line, "}", 1);
-    if (report->checkpoint != NULL) {
-        trp_buffer_printf(line, ", \"checkpoint\": ");
-        trp_json_text(line, report->checkpoint);
-    }
+    if (report->checkpoint != NULL)
+        put_checkpoint(line, sweep, report->checkpoint);
 }
 
 void trp_journal_reported(trp_tune_record *record, const troupe_sweep *sweep,
@@ -152,7 +167,7 @@ void trp_journal_reported(trp_tune_record *record, const troupe_sweep *sweep,
     trp_buffer_printf(&line, ", \"number\": %d, \"elapsed_s\": ", report->number);
     trp_json_number(&line, report->elapsed_s);
     put_time(&line, sweep);
-    put_metrics(&line, report);
+    put_metrics(&line, sweep, report);
     trp_tune_record_add(record, &line);
 }
 
@@ -168,7 +183,7 @@ const char *trp_journal_of_report(trp_buffer *out, const troupe_sweep *sweep,
     trp_buffer_printf(out, ", \"name\": ");
     trp_json_text(out, trial->view.name);
     put_time(out, sweep);
-    put_metrics(out, report);
+    put_metrics(out, sweep, report);
     return as_text(out);
 }
 

@@ -10,7 +10,8 @@
 //     ended       a trial is over that was so to the study already
 //
 // Lines of the study have what the sweep puts down beside it: "name" and "metrics" of a "report",
-// "name", "state" and the like of an "end". "at_s" is the sweep's time, over all of its lives.
+// "name", "state" and the like of an "end". "at_s" is the sweep's time, over all of its lives. The
+// path of a checkpoint in the sweep's folder is that from there.
 #ifndef TRP_TUNE_JOURNAL_H
 #define TRP_TUNE_JOURNAL_H
 
@@ -24,9 +25,11 @@ void trp_journal_what(trp_buffer *line, const troupe_sweep *sweep); // That line
 void trp_journal_config(trp_buffer *out, const troupe_sweep *sweep, const void *config);
 void trp_journal_submitted(trp_tune_record *record, const troupe_sweep *sweep,
                            const trp_trial *trial);
-void trp_journal_run(trp_tune_record *record, const trp_trial *trial);
-void trp_journal_checkpoint(trp_tune_record *record, const trp_trial *trial, int number,
-                            const char *folder);
+void trp_journal_run(trp_tune_record *record, const troupe_sweep *sweep, const trp_trial *trial);
+void trp_journal_checkpoint(trp_tune_record *record, const troupe_sweep *sweep,
+                            const trp_trial *trial, int number, const char *folder);
+// The path of a checkpoint that a line of the sweep in that folder has. NULL: no memory.
+const char *trp_journal_path(const char *folder, const char *path, trp_arena *arena);
 void trp_journal_reported(trp_tune_record *record, const troupe_sweep *sweep,
                           const trp_trial *trial, const troupe_report_event *report);
 void trp_journal_ended(trp_tune_record *record, const trp_trial *trial);

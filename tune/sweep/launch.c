@@ -413,7 +413,7 @@ troupe_status trp_control_next_run(trp_control *control, trp_trial *trial, int b
     if (from != NULL && copy == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the next run of %s", trial->view.name);
     trp_trial_between(trial, base, copy);
-    trp_journal_run(control->record, trial);
+    trp_journal_run(control->record, control->sweep, trial);
     trp_control_make_ready(control, trial);
     return TROUPE_OK;
 }

@@ -251,6 +251,9 @@ bool trp_replay_line(const char *text, size_t size, const troupe_sweep *sweep, i
         read->trial = trial_named(sweep, named.trial);
     if (read->trial < 0)
         return false;
+    if (line.checkpoint != NULL &&
+        (line.checkpoint = trp_journal_path(sweep->folder, line.checkpoint, arena)) == NULL)
+        return false;
     read->state = state_named(line.state);
     read->error = line.error != NULL ? line.error : "";
     read->best = line.best;

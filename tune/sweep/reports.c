@@ -295,6 +295,7 @@ troupe_status trp_control_take_checkpoint(trp_control *control, trp_trial *trial
     bool is_new;
     TROUPE_TRY(keep_checkpoint(trial, of, &is_new));
     if (is_new)
-        trp_journal_checkpoint(control->record, trial, trial->saved, trial->checkpoint);
+        trp_journal_checkpoint(control->record, control->sweep, trial, trial->saved,
+                               trial->checkpoint);
     return TROUPE_OK;
 }

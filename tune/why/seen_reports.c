@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <tune/sweep/journal.h>
 
 // ---- reading
 
@@ -109,6 +110,10 @@ bool trp_seen_report_take(trp_trials *trials, trp_seen_trial *trial, trp_json li
     if (trp_json_member(line, "checkpoint", &value) && trp_json_is_text(value) &&
         trp_json_read(&troupe_type_troupe_text, value, &trials->arena, &report->checkpoint) !=
             TROUPE_OK)
+        return false;
+    if (report->checkpoint != NULL &&
+        (report->checkpoint =
+             trp_journal_path(trials->folder, report->checkpoint, &trials->arena)) == NULL)
         return false;
     trial->report_count++;
     return trp_json_member(line, "metrics", &value) ? take_metrics(trials, value, report)

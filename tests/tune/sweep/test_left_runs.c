@@ -267,6 +267,27 @@ static void test_a_folder_in_the_way_is_moved_once_nothing_refuses_the_opening(v
     free(text);
 }
 
+// ---- a folder that was moved
+
+// What an earlier life has learned of checkpoints holds there.
+static void test_a_sweep_goes_on_where_its_folder_was_moved_to(void **state)
+{
+    (void)state;
+    static const step steps[] = {
+        {.trial = 1, .report = 5, .act = TROUPE_ACT_CLONE, .source = 0, .rate = 0.25}};
+    char *text = learn(follow(steps, 1, NULL, 0)), own[600];
+    troupe_sweep *sweep;
+    char *folder = kill_behind(text, 1, 5, true); // Another one.
+    fake.runs[1][0] = (fake_left){.there = true, .reports = 5, .config = configs[1]};
+    ok(RUN(folder, &sweep, .scheduler = follow(steps, 1, NULL, 0)));
+    assert_int_equal(fake.submitted, 1);
+    snprintf(own, sizeof own, "%s/left/%s/checkpoint_000008", folder,
+             troupe_sweep_trial(sweep, 0)->name);
+    assert_string_equal(fake.seen[0].from, own);
+    shut(&sweep, folder);
+    free(text);
+}
+
 // ---- ranks that are given
 
 static void test_a_reopened_trial_is_resized_once_more(void **state)
@@ -331,6 +352,7 @@ int main(void)
         cmocka_unit_test(test_a_trial_that_fails_on_its_way_to_a_pause_has_its_reports_decided_on),
         cmocka_unit_test(test_a_trial_that_was_refused_has_its_config),
         cmocka_unit_test(test_a_folder_in_the_way_is_moved_once_nothing_refuses_the_opening),
+        cmocka_unit_test(test_a_sweep_goes_on_where_its_folder_was_moved_to),
         cmocka_unit_test(test_a_reopened_trial_is_resized_once_more),
         cmocka_unit_test(test_what_was_decided_is_done_where_no_gate_is_asked_for_it_now),
     };

@@ -172,6 +172,9 @@ static void test_lines_say_what_was_done(void **state)
         {"{\"event\": \"checkpoint\", \"trial\": \"fit_3d3d1_00000\", \"number\": 2, "
          "\"checkpoint\": \"/c\"}",
          -1, "5 of 0: 2 /c =0 2 0 '' nan 0 0"},
+        {"{\"event\": \"checkpoint\", \"trial\": \"fit_3d3d1_00000\", \"number\": 2, "
+         "\"checkpoint\": \"fit_3d3d1_00000/checkpoints/c\"}",
+         -1, "5 of 0: 2 /runs/fit/fit_3d3d1_00000/checkpoints/c =0 2 0 '' nan 0 0"},
         {"{\"event\": \"end\", \"trial\": 0, \"state\": \"STOPPED\", \"reports\": 3, "
          "\"elapsed_s\": 1, \"best\": 0.25}",
          0, "6 of 0: 3 - =0 3 0 '' 0.25 decided 0 0"},

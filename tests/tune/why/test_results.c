@@ -114,6 +114,25 @@ static void test_the_best_by_metric_and_scope(void **state)
     troupe_results_free(&results);
 }
 
+// Lines say where they are from the sweep's folder, which may have been moved; those of an earlier
+// version have the whole path.
+static void test_checkpoints_are_found_from_the_folder(void **state)
+{
+    (void)state;
+    static const char text[] = FIRST SUBMIT("0", "{}")
+        REPORT("0", "1", "\"loss\": 1}, \"checkpoint\": \"fit/c_1\", \"of\": {")
+            REPORT("0", "2", "\"loss\": 1}, \"checkpoint\": \"/else/c_2\", \"of\": {");
+    troupe_results *results = read_record(text);
+    const troupe_trial_results *trial = troupe_results_trial(results, 0);
+    char *whole = realpath(folder, NULL), *expected = support_path(whole, "fit/c_1");
+    assert_int_equal(trial->count, 2);
+    assert_string_equal(trial->reports[0].checkpoint, expected);
+    assert_string_equal(trial->reports[1].checkpoint, "/else/c_2");
+    troupe_results_free(&results);
+    free(expected);
+    free(whole);
+}
+
 static void test_the_last_few_of_many(void **state)
 {
     (void)state;
@@ -520,6 +539,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(test_the_best_by_metric_and_scope),
         TEST(test_the_last_few_of_many),
+        TEST(test_checkpoints_are_found_from_the_folder),
         TEST(test_reports_are_there_by_their_numbers),
         TEST(test_tables_are_read_by_others),
         TEST(test_configs_over_a_version_are_whole),
