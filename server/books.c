@@ -151,7 +151,7 @@ static troupe_status fail(trp_books *books, int result, const char *what)
 static troupe_status run(trp_books *books, const char *sql)
 {
     int result = sqlite3_exec(books->base, sql, NULL, NULL, NULL);
-    return result == SQLITE_OK ? TROUPE_OK : fail(books, result, sql);
+    return result == SQLITE_OK ? TROUPE_OK : fail(books, result, "it cannot be used");
 }
 
 static troupe_status prepare(trp_books *books, const char *sql, sqlite3_stmt **statement)

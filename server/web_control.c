@@ -124,14 +124,74 @@ static troupe_status begin_wish(web_call *call, web_job *job, trp_wire_wish *wan
     return TROUPE_OK;
 }
 
+// The one member that a body may have; *there: it has it.
+static troupe_status read_member(web_call *call, trp_json body, const char *wanted,
+                                 const troupe_type *type, void *value, bool *there)
+{
+    trp_json at = {0}, name, member;
+    *there = false;
+    while (trp_json_next_member(body, &at, &name, &member)) {
+        if (!trp_json_equals(name, wanted))
+            return troupe_fail(TROUPE_INVALID, "the body has the member %.*s: expected %s",
+                               name.size < 64 ? (int)name.size : 64, name.at, wanted);
+        if (trp_json_read(type, member, &call->arena, value) != TROUPE_OK)
+            return trp_error_prefix("%s", wanted);
+        *there = true;
+    }
+    return TROUPE_OK;
+}
+
+// A number that has to be there.
+static troupe_status wish_number(web_call *call, const char *member, trp_wire_wish_kind kind)
+{
+    web_job job;
+    trp_wire_wish wanted;
+    trp_json body;
+    bool there;
+    TROUPE_TRY(begin_wish(call, &job, &wanted, &body));
+    wanted.wish = kind;
+    TROUPE_TRY(read_member(call, body, member, &troupe_type_int, &wanted.number, &there));
+    if (!there)
+        return troupe_fail(TROUPE_INVALID,
+                           "the body has no member %s: expected an object such as {\"%s\": 2}",
+                           member, member);
+    return answer_wish(call, &wanted);
+}
+
 troupe_status web_stop_job(web_call *call)
 {
     web_job job;
     trp_wire_wish wanted;
     trp_json body;
+    bool now = false, there;
     TROUPE_TRY(begin_wish(call, &job, &wanted, &body));
-    wanted.wish = TRP_WISH_STOP;
+    TROUPE_TRY(read_member(call, body, "now", &troupe_type_bool, &now, &there));
+    wanted.wish = now ? TRP_WISH_KILL : TRP_WISH_STOP;
+    wanted.number = now ? TROUPE_CANCELLED : 0;
+    wanted.text = now ? "killed over HTTP" : NULL;
     return answer_wish(call, &wanted);
+}
+
+troupe_status web_pause_job(web_call *call)
+{
+    web_job job;
+    trp_wire_wish wanted;
+    trp_json body;
+    bool pause = true, there;
+    TROUPE_TRY(begin_wish(call, &job, &wanted, &body));
+    TROUPE_TRY(read_member(call, body, "pause", &troupe_type_bool, &pause, &there));
+    wanted.wish = pause ? TRP_WISH_PAUSE : TRP_WISH_GO_ON;
+    return answer_wish(call, &wanted);
+}
+
+troupe_status web_resize_job(web_call *call)
+{
+    return wish_number(call, "ranks", TRP_WISH_RANKS);
+}
+
+troupe_status web_prioritise_job(web_call *call)
+{
+    return wish_number(call, "priority", TRP_WISH_PRIORITY);
 }
 
 static char *copy_json(web_call *call, trp_json value)
@@ -168,21 +228,6 @@ troupe_status web_modify_job(web_call *call)
     web_integer(call->out, "revision", revision);
     web_end(call->out, '}');
     return TROUPE_OK;
-}
-
-troupe_status web_prioritise_job(web_call *call)
-{
-    web_job job;
-    trp_wire_wish wanted;
-    trp_json body, value;
-    TROUPE_TRY(begin_wish(call, &job, &wanted, &body));
-    wanted.wish = TRP_WISH_PRIORITY;
-    if (!trp_json_member(body, "priority", &value))
-        return troupe_fail(TROUPE_INVALID, "the body has no member priority: expected an object "
-                                           "such as {\"priority\": 10}");
-    if (trp_json_read(&troupe_type_int, value, &call->arena, &wanted.number) != TROUPE_OK)
-        return trp_error_prefix("priority");
-    return answer_wish(call, &wanted);
 }
 
 // ---- submission

@@ -92,6 +92,8 @@ troupe_status web_submit_job(web_call *call); // Answers with 202.
 troupe_status web_stop_job(web_call *call);
 troupe_status web_modify_job(web_call *call);
 troupe_status web_prioritise_job(web_call *call);
+troupe_status web_pause_job(web_call *call);
+troupe_status web_resize_job(web_call *call);
 troupe_status web_show_server(web_call *call);
 troupe_status web_metrics(web_call *call);
 // How many GPUs the server may grant; 0: none, or it does not answer.

@@ -103,8 +103,18 @@ const web_route web_routes[] = {
      "(`gpu`: its entry in CUDA_VISIBLE_DEVICES, name, `total_bytes`, `busy`: the part of the time "
      "in which it computed for anyone, from 0 to 1, and `memory_bytes` of the job's processes).",
      no_parameters, NULL, JSON, web_job_usage},
-    {"POST", API "/jobs/{job}/stop", "Asks the job to stop at its next report.",
+    {"POST", API "/jobs/{job}/stop",
+     "Asks the job to stop at its next report; with now: true it is killed, and loses what was not "
+     "saved.",
      "`revision` of the wish, which is stored.", no_parameters, "{}", JSON, web_stop_job},
+    {"POST", API "/jobs/{job}/pause",
+     "Has the job give back all that it holds behind its next checkpoint, and wait; with pause: "
+     "false it goes on.",
+     "`revision` of the wish.", no_parameters, "{\"pause\": true}", JSON, web_pause_job},
+    {"POST", API "/jobs/{job}/ranks",
+     "Changes how many ranks the job has, or will have: fewer from its next report on, more once "
+     "all of them can be had.",
+     "`revision` of the wish.", no_parameters, "{\"ranks\": 2}", JSON, web_resize_job},
     {"POST", API "/jobs/{job}/modify",
      "Gives live members of the job's config new values; all ranks see them from the same report.",
      "`revision` of the last wish.", no_parameters, "{\"rate\": 0.05}", JSON, web_modify_job},

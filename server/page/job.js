@@ -94,6 +94,15 @@ export class JobView {
         text: 'It ends at its next report, on all ranks at once, and keeps its checkpoints.',
         act: async () => { await post(`${this.path}/stop`); app.say('The job was asked to stop'); },
       });
+    if (name === 'pause') {
+      const paused = stateOf(job) === 'PAUSED';
+      app.ask({
+        title: paused ? `Go on with ${job.name}?` : `Pause ${job.name}?`, button: paused ? 'Go on' : 'Pause the job',
+        text: paused ? 'It waits in the queue until all that it needs is free, and goes on from its last checkpoint.'
+          : 'It gives back all that it holds behind its next checkpoint, and waits until it is told to go on.',
+        act: async () => { await post(`${this.path}/pause`, { pause: !paused }); app.say(`The job was asked to ${paused ? 'go on' : 'pause'}`); },
+      });
+    }
     if (name === 'modify') this.modify();
   }
 
@@ -243,10 +252,10 @@ export class JobView {
         h('div', { class: 'titled' }, h('h1', null, job.name || `Job ${job.id}`), badge(state), pending ? h('span', { class: 'tag' }, 'a wish is under way') : '')),
       h('div', { class: 'actions' },
         h('label', { class: 'check' }, h('input', { type: 'checkbox', 'data-compare': `${this.kind}/${job.id}`, checked: app.compared.has(`${this.kind}/${job.id}`) }), 'Compare'),
-        this.kind === 'jobs' && !this.ended() ? [h('button', { type: 'button', 'data-act': 'modify' }, 'Modify\u2026'), h('button', { type: 'button', class: 'danger', 'data-act': 'stop' }, 'Stop\u2026')] : '')),
+        this.kind === 'jobs' && !this.ended() ? [h('button', { type: 'button', 'data-act': 'modify' }, 'Modify\u2026'), h('button', { type: 'button', 'data-act': 'pause' }, state === 'PAUSED' ? 'Go on\u2026' : 'Pause\u2026'), h('button', { type: 'button', class: 'danger', 'data-act': 'stop' }, 'Stop\u2026')] : '')),
       job.error ? h('div', { class: 'panel bad' }, job.error) : '',
       job.problem ? h('div', { class: 'panel warn' }, job.problem) : '',
-      state === 'QUEUED' && job.why ? h('div', { class: 'panel warn' }, job.why) : '',
+      ['QUEUED', 'STARTING', 'PAUSED'].includes(state) && job.why ? h('div', { class: 'panel warn' }, job.why) : '',
       facts([
         ['Reports', number(job.reports || 0), job.expected_reports ? `of ${number(job.expected_reports)}` : ''],
         ['Ran', Number.isFinite(ran) ? duration(ran) : '\u2013'],

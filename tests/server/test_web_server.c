@@ -81,6 +81,18 @@ static void test_jobs_of_a_server(void **state)
     expect(web, "GET", "/api/v1/jobs/2", NULL, 200, "\"why\":\"");
     expect(web, "POST", "/api/v1/jobs/2/priority", "{\"priority\": 7}", 200, "\"revision\":");
     expect(web, "GET", "/api/v1/jobs/2", NULL, 200, "\"priority\":7");
+    // It may be paused, go on, and have another number of ranks.
+    expect(web, "POST", "/api/v1/jobs/2/pause", "{\"pause\": \"now\"}", 400, "pause: ");
+    expect(web, "POST", "/api/v1/jobs/2/pause", "{\"wait\": true}", 400,
+           "the body has the member \\\"wait\\\": expected pause");
+    expect(web, "POST", "/api/v1/jobs/2/pause", "", 200, "\"revision\":");
+    expect(web, "GET", "/api/v1/jobs/2", NULL, 200, "\"state\":\"PAUSED\"");
+    expect(web, "POST", "/api/v1/jobs/2/pause", "{\"pause\": false}", 200, "\"revision\":");
+    expect(web, "GET", "/api/v1/jobs/2", NULL, 200, "\"state\":\"QUEUED\"");
+    expect(web, "POST", "/api/v1/jobs/2/ranks", "{}", 400, "no member ranks");
+    expect(web, "POST", "/api/v1/jobs/2/ranks", "{\"ranks\": 0}", 400, "expected 1 to 1024");
+    expect(web, "POST", "/api/v1/jobs/2/ranks", "{\"ranks\": 1}", 200, "\"revision\":");
+    expect(web, "POST", "/api/v1/jobs/1/stop", "{\"nwo\": true}", 400, "expected now");
     // A stop reaches the runner.
     expect(web, "POST", "/api/v1/jobs/1/stop", "{}", 200, "\"revision\":1");
     await(web, "/api/v1/jobs/1", "\"outcome\":\"STOPPED\"");
@@ -98,8 +110,8 @@ static void test_jobs_of_a_server(void **state)
     site_start(&it);
     await(web, "/api/v1/jobs", "\"server\":true");
     await(web, "/api/v1/jobs/2", "\"state\":\"RUNNING\"");
-    expect(web, "POST", "/api/v1/jobs/2/stop", "", 200, "\"revision\":");
-    await(web, "/api/v1/jobs/2", "\"outcome\":\"STOPPED\"");
+    expect(web, "POST", "/api/v1/jobs/2/stop", "{\"now\": true}", 200, "\"revision\":");
+    await(web, "/api/v1/jobs/2", "\"outcome\":\"CANCELLED\"");
     trp_web_close(web);
     site_close(&it);
     trp_arena_clear(&arena);
