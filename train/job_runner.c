@@ -291,14 +291,16 @@ static const trp_port_class port_class = {
 
 // ---- wishes
 
-static void refuse(const char *what)
+static void refuse(const char *what, bool logged)
 {
-    trp_log(TRP_WARN, "%s: %s", what, troupe_last_error()->text);
+    if (!logged)
+        trp_log(TRP_WARN, "%s: %s", what, troupe_last_error()->text);
     pthread_mutex_lock(&runner.lock);
     snprintf(runner.refused, sizeof runner.refused, "%s", troupe_last_error()->text);
     pthread_mutex_unlock(&runner.lock);
 }
 
+// All live values are told with each wish: what was refused before is not logged again.
 static void take_live(const troupe_array_trp_wire_live *all)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -308,7 +310,7 @@ static void take_live(const troupe_array_trp_wire_live *all)
         troupe_status status =
             trp_job_modify_json(runner.job, live->member, live->value, live->revision);
         if (status != TROUPE_OK && status != TROUPE_STOPPED)
-            refuse("a live value that was wished is not set");
+            refuse("a live value that was wished is not set", live->revision <= runner.revision);
     }
 }
 
@@ -344,7 +346,7 @@ static troupe_status check_ranks(int ranks)
 
 static void refuse_more(void)
 {
-    refuse("it goes on with the ranks that it has");
+    refuse("it goes on with the ranks that it has", false);
     pthread_mutex_lock(&runner.lock);
     runner.now.not_more = true;
     pthread_mutex_unlock(&runner.lock);
@@ -361,7 +363,7 @@ static void carry_out(const trp_wire_wishes *wished)
     pthread_mutex_unlock(&runner.lock);
     bool ranks = resized && check_ranks(wished->ranks) == TROUPE_OK;
     if (resized && !ranks)
-        refuse("the number of ranks that was wished is not taken");
+        refuse("the number of ranks that was wished is not taken", false);
     bool grown = wished->grown && trp_job_check_more(runner.job, wished->ranks) == TROUPE_OK;
     if (wished->grown && !grown)
         refuse_more();
