@@ -103,8 +103,13 @@ static void write_run(web_call *call, const char *name, const web_run *run)
              : facts->state[0] != '\0' ? facts->state
                                        : "QUEUED");
     if (ended) {
-        web_text(out, "outcome", good ? end.stopped ? "STOPPED" : "DONE" : "FAILED");
-        web_text(out, "status", end.status);
+        char status[64];
+        (void)snprintf(status, sizeof status, "TROUPE_%s", end.status != NULL ? end.status : "");
+        web_text(out, "outcome",
+                 good ? end.stopped ? "STOPPED" : "DONE"
+                 : end.status != NULL && strcmp(end.status, "CANCELLED") == 0 ? "CANCELLED"
+                                                                              : "FAILED");
+        web_text(out, "status", end.status != NULL ? status : NULL);
         web_text(out, "error", end.error);
         web_time(out, "ended_at", web_time_of(end.at));
     } else if (driver > 0) {

@@ -468,6 +468,9 @@ static void test_runs_and_sweeps(void **state)
     expect_text(&got, "state", "LOST");
     expect_number(&got, "reports", 30);
     done(&got);
+    got = get("/api/v1/runs/digits");
+    expect_text(&got, "status", "TROUPE_OK"); // As of a job.
+    done(&got);
     got = get("/api/v1/runs/alone/reports?limit=1");
     expect_text(&got, "events/0/event", "open");
     done(&got);
