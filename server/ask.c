@@ -95,9 +95,7 @@ trp_wire_job_name trp_job_named(const char *text)
 {
     char *end;
     long long number = strtoll(text, &end, 10);
-    if (number > 0 && *end == '\0')
-        return (trp_wire_job_name){.job = number};
-    return (trp_wire_job_name){.key = text};
+    return (trp_wire_job_name){.job = number > 0 && *end == '\0' ? number : 0, .key = text};
 }
 
 const char *trp_show_time(double seconds, char text[32])

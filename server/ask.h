@@ -37,7 +37,7 @@ void trp_wish_list_end(trp_wish_list *list);
 // Says the last error in the name of the command, and gives PROGRAM_FAILED.
 int trp_asker_fail(const trp_asker *asker);
 
-// Which job a text names: a number, or else a key.
+// Which job a text names: that of the number, or else that of the key.
 trp_wire_job_name trp_job_named(const char *text);
 
 // Prints a value as JSON, and a line's end.

@@ -43,18 +43,22 @@ static int list_jobs(trp_asker *asker, bool runs, const jobs_settings *it)
 
 static int find_without(trp_asker *asker, const char *which, trp_wire_job *job)
 {
-    const trp_wire_job_name named = trp_job_named(which), *name = &named;
+    const trp_wire_job_name name = trp_job_named(which);
+    const trp_wire_job *found = NULL;
     trp_wire_jobs jobs;
     trp_wire_list all = {.ended = true};
     if (trp_job_folders_read(asker->folder.text, &all, &asker->arena, &jobs) != TROUPE_OK)
         return trp_asker_fail(asker);
     for (size_t i = 0; i < jobs.jobs.count; i++) {
         const trp_wire_job *at = &jobs.jobs.items[i];
-        if (at->job == name->job ||
-            (name->key != NULL && at->key != NULL && strcmp(at->key, name->key) == 0)) {
-            *job = *at;
-            return PROGRAM_DONE;
-        }
+        // The newest of the key, unless there is one of the number.
+        if (at->job == name.job ||
+            (found == NULL && at->key != NULL && strcmp(at->key, which) == 0))
+            found = at;
+    }
+    if (found != NULL) {
+        *job = *found;
+        return PROGRAM_DONE;
     }
     fprintf(stderr, "%s: there is no job %s in %s\n", asker->command, which, asker->folder.text);
     return PROGRAM_FAILED;

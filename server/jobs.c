@@ -229,7 +229,7 @@ troupe_status trp_jobs_find(trp_jobs *jobs, const trp_wire_job_name *name, trp_e
     trp_entry *it = NULL;
     if (name->job != 0)
         HASH_FIND(hh, jobs->all, &name->job, sizeof name->job, it);
-    else
+    if (it == NULL && name->key != NULL)
         it = by_key(jobs, name->key);
     if (it == NULL && name->job != 0)
         return troupe_fail(TROUPE_NOT_FOUND, "there is no job %" PRId64, name->job);

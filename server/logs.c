@@ -148,12 +148,18 @@ static troupe_status find_job(const char *named, job_logs *job)
     job_head head;
     trp_wire_job_name name = trp_job_named(named);
     TROUPE_TRY(trp_state_folder_find(&state));
-    troupe_status there = trp_state_folder_check(state.text);
-    if (there == TROUPE_NOT_FOUND)
-        return troupe_fail(there, "there is no job %s: no train server has run in %s", named,
+    troupe_status checked = trp_state_folder_check(state.text);
+    if (checked == TROUPE_NOT_FOUND)
+        return troupe_fail(checked, "there is no job %s: no train server has run in %s", named,
                            state.text);
-    TROUPE_TRY(there);
-    int64_t number = name.job > 0 ? name.job : find_key(state.text, named);
+    TROUPE_TRY(checked);
+    int64_t number = name.job, keyed = 0;
+    if (number > 0)
+        TROUPE_TRY(trp_state_folder_job(state.text, number, &job->folder));
+    if (number == 0 || access(job->folder.text, F_OK) != 0)
+        keyed = find_key(state.text, named);
+    if (keyed > 0)
+        number = keyed;
     if (number == 0)
         return troupe_fail(TROUPE_NOT_FOUND, "there is no job with the key '%s' in %s", named,
                            state.text);

@@ -108,7 +108,7 @@ TROUPE_STRUCT(trp_wire_submit, (troupe_text, submission), // Random, of the clie
               (troupe_text, config), (troupe_text, metadata), // JSON, for people.
               (bool, wait_if_impossible)); // Queued though this machine can never give that much.
 
-// Which job: by number, or else by key.
+// Which job: that of the number, or else that of the key.
 TROUPE_STRUCT(trp_wire_job_name, (int64_t, job), (troupe_text, key));
 
 TROUPE_STRUCT(trp_wire_list, (bool, ended), // Those that have ended, too:

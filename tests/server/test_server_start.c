@@ -178,6 +178,20 @@ static void test_a_server_that_cannot_start_says_why(void **state)
     support_directory_remove(folder);
 }
 
+static void modify_the_second(void)
+{
+    assert_int_equal(troupe("modify 2 priority=5 rate=0.5 ranks=1"), 0);
+    assert_says("job 2 has priority 5\njob 2 is told, for its next report: rate=0.5\n"
+                "job 2 is to have 1 rank\n");
+    assert_int_equal(troupe("modify --json 2 priority=5 key= config.ranks=3"), 1); // Each is asked.
+    assert_says("[{\"given\": \"priority=5\", \"job\": 2, \"status\": \"TROUPE_OK\", \"text\": "
+                "\"has priority 5\", \"revision\": ");
+    assert_says("{\"given\": \"key=\", \"job\": 0, \"status\": \"TROUPE_");
+    assert_says("{\"given\": \"config.ranks=3\", \"job\": 2, \"status\": \"TROUPE_OK\"");
+    assert_int_equal(troupe("jobs 2"), 0);
+    assert_says("priority   5");
+}
+
 static void test_jobs_are_shown_with_and_without_it(void **state)
 {
     site it;
@@ -190,22 +204,19 @@ static void test_jobs_are_shown_with_and_without_it(void **state)
     assert_int_equal(site_submit(&it, link, &arena, &job, .submission = "a", .key = "night",
                                  .reports = 1000000, .each_ms = 1),
                      TROUPE_OK);
-    assert_int_equal(site_submit(&it, link, &arena, &job, .submission = "b", .reports = 1),
-                     TROUPE_OK);
+    assert_int_equal(
+        site_submit(&it, link, &arena, &job, .submission = "b", .key = "77", .reports = 1),
+        TROUPE_OK);
     site_await(link, 1, TRP_JOB_RUNNING, &arena, &job);
     assert_int_equal(troupe("jobs"), 0);
     assert_says("running");
     assert_says("queued");
-    assert_int_equal(troupe("modify 2 priority=5 rate=0.5 ranks=1"), 0);
-    assert_says("job 2 has priority 5\njob 2 is told, for its next report: rate=0.5\n"
-                "job 2 is to have 1 rank\n");
-    assert_int_equal(troupe("modify --json 2 priority=5 key= config.ranks=3"), 1); // Each is asked.
-    assert_says("[{\"given\": \"priority=5\", \"job\": 2, \"status\": \"TROUPE_OK\", \"text\": "
-                "\"has priority 5\", \"revision\": ");
-    assert_says("{\"given\": \"key=\", \"job\": 0, \"status\": \"TROUPE_");
-    assert_says("{\"given\": \"config.ranks=3\", \"job\": 2, \"status\": \"TROUPE_OK\"");
-    assert_int_equal(troupe("jobs 2"), 0);
-    assert_says("priority   5");
+    modify_the_second();
+    assert_int_equal(troupe("jobs 77"), 0); // A key, since no job has that number.
+    assert_says("job        2\n");
+    assert_int_equal(troupe("logs 77"), 0);
+    assert_int_equal(troupe("jobs 78"), 1);
+    assert_says("there is no job 78");
     assert_int_equal(troupe("jobs night --json"), 0);
     assert_says("\"key\": \"night\"");
     assert_says("\"state\": \"RUNNING\", \"outcome\": null, \"status\": null");
@@ -215,6 +226,8 @@ static void test_jobs_are_shown_with_and_without_it(void **state)
     assert_says("no train server runs");
     assert_says("running");
     assert_int_equal(troupe("stop night"), 1);
+    assert_int_equal(troupe("jobs 77"), 0);
+    assert_says("job        2\n");
     assert_int_equal(troupe("jobs nobody"), 1);
     assert_says("there is no job nobody");
     site_start(&it);
