@@ -53,7 +53,7 @@ TROUPE_UNUSED static const troupe_type troupe_type_troupe_array_troupe_service =
     &troupe_hash_troupe_service[1],
     {NULL}};
 
-// From where a service can be asked beside by its handle, and on a unix socket (.socket).
+// From where a service can be asked, besides by its handle and on a unix socket (.socket).
 typedef enum troupe_http {
     TROUPE_HTTP_NONE,
     TROUPE_HTTP_LOOPBACK, // Over HTTP at 127.0.0.1, by who has the token.
