@@ -1,7 +1,7 @@
 # browser.py LINK FOLDER views [PICTURES]: opens the dashboard of a made state folder in a real browser, as a person
 # does: lists, a curve that grows, values by the arrow keys, a stop that is refused, each view in light and dark and on
 # a phone. With a folder for pictures, takes one of each view.
-# browser.py LINK FOLDER stop: stops the job of a server from the page.
+# browser.py LINK FOLDER stop: pauses the job of a server from the page, lets it go on, and stops it.
 import sys
 import time
 
@@ -105,6 +105,12 @@ def stop_a_job():
     until("a curve", lambda: line().count("L") > 3)
     before = line().count("L")
     until("a curve that grows", lambda: line().count("L") > before + 5)
+    for button, answer, state in [("Pause\u2026", "Pause the job", "Paused"), ("Go on\u2026", "Go on", "Running")]:
+        press(button)
+        until("a question", lambda: one("dialog[open]"))
+        press(answer)
+        until(f"a job that is {state}", lambda: text(".titled .badge") == state)
+        until("no dialog", lambda: not one("dialog[open]"))
     press("Stop\u2026")
     until("a question", lambda: one("dialog[open]"))
     press("Stop the job")
@@ -158,6 +164,8 @@ def look_at_each_view(theme, kind):
         until(f"charts of {view}", lambda: all(it.get_attribute("width") for it in browser.find_elements(By.CSS_SELECTOR, ".plot > svg")))
         width = browser.execute_script("return document.documentElement.scrollWidth")
         assert width <= SIZES[kind][0], f"{view} is {width} wide on {kind}"
+        if view == "jobs":
+            assert one("main tbody .why").is_displayed(), f"why a job waits or has failed, on {kind}"
         assert browser.execute_script("return getComputedStyle(document.body).colorScheme || getComputedStyle(document.documentElement).colorScheme") in (theme, "normal"), theme
         if pictures:
             time.sleep(0.7)
