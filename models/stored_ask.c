@@ -218,6 +218,12 @@ static troupe_status say_why(const trp_stored_of *of, const trp_child_process *p
         return troupe_fail(TROUPE_IO,
                            "the program of %s has died by signal %d before it answered%s", of->ref,
                            WTERMSIG(code), perhaps(of, begun));
+    if (!begun && WEXITSTATUS(code) == 127) // The system's loader.
+        return troupe_fail(TROUPE_IO,
+                           "the program of %s has ended with status 127, as one does that lacks a "
+                           "shared library: its output says which; expected them to be found as "
+                           "when it was pushed (LD_LIBRARY_PATH?)",
+                           of->ref);
     return troupe_fail(TROUPE_IO,
                        "the program of %s has ended with status %d before it answered: expected "
                        "that its main reaches troupe_start, as when it was pushed%s",

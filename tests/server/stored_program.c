@@ -147,7 +147,7 @@ int main(int argc, char **argv)
     troupe_result *result;
     if (argc > 3 && strcmp(argv[1], "early") == 0) { // It never gets to its start a second time.
         if (access(argv[3], F_OK) == 0)
-            return 7;
+            return argc > 4 ? atoi(argv[4]) : 7;
         close(open(argv[3], O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     }
     const char *alone = getenv("STORED_ALONE");

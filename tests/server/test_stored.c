@@ -282,6 +282,10 @@ static void test_a_program_that_cannot_be_asked_is_not_kept(void **state)
     assert_int_equal(run_program(arguments), 1);
     if (!strstr(output, "has ended with status 7 before it answered"))
         support_fail_output(output, "expected why it was not pushed");
+    snprintf(arguments, sizeof arguments, "early %s %s/twice 127", checkpoints, top);
+    assert_int_equal(run_program(arguments), 1);
+    if (!strstr(output, "ended with status 127, as one does that lacks a shared library"))
+        support_fail_output(output, "expected a word of its libraries");
     troupe_versions versions;
     troupe_must(troupe_repository_list("slope", &versions));
     assert_int_equal(versions.count, 1);
