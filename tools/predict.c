@@ -131,6 +131,8 @@ static bool read_csv(char *text, growing *body)
         if (!add_text(body, "]"))
             return false;
     }
+    if (rows == 0)
+        return say("standard input has no rows: expected lines of numbers") == TOOL_DONE;
     return add_text(body, "]}");
 }
 

@@ -130,6 +130,7 @@ static void test_rows_by_the_socket(void **state)
     run("[[1, 2, 3.5], [4, 5, 6]]\n", "env -u TROUPE_TOKEN", "--socket sum.sock", 0,
         "[6.5, 1]\n[15, 4]\n");
     run("1,2,3\n4,5,6\n", "", "--csv --socket sum.sock", 0, "6,1\n15,4\n");
+    run("\n\n", "", "--csv --socket sum.sock", 1, "standard input has no rows: expected lines of ");
     run("[[1, 2]]", "", "--socket sum.sock", 1, "where float64[?,3] was expected");
     run("[[-1, 2, 3]]", "", "--socket sum.sock", 1, "a row is \"negative\"");
     run("[[1, 2, \"x\"]]", "", "--socket sum.sock", 1, "troupe predict: ");
