@@ -55,6 +55,7 @@ const char *trp_state_folder_unfit(long type)
 
 static troupe_status check_open(int fd, const char *folder)
 {
+    enum { OVERFLOW_UID = 65534 }; // As server_link.c refuses it of a peer.
     struct stat about;
     struct statfs system;
     if (fstat(fd, &about) != 0 || fstatfs(fd, &system) != 0)
@@ -64,6 +65,11 @@ static troupe_status check_open(int fd, const char *folder)
                            "the state folder %s belongs to user %u, and this process runs as %u: "
                            "expected a folder of its own (TROUPE_STATE names another)",
                            folder, (unsigned)about.st_uid, (unsigned)geteuid());
+    if (about.st_uid == OVERFLOW_UID)
+        return troupe_fail(TROUPE_UNSUPPORTED,
+                           "user %d can have no train server, since users of other namespaces all "
+                           "look like that one: run it as another user",
+                           OVERFLOW_UID);
     if ((about.st_mode & 077) != 0)
         return troupe_fail(TROUPE_UNSUPPORTED,
                            "the state folder %s can be entered by others (mode %03o): expected "

@@ -81,6 +81,16 @@ static void test_it_is_made_for_its_user_alone(void **state)
     assert_non_null(strstr(troupe_last_error()->text, "chmod 700"));
     assert_int_equal(chmod(named, 0700), 0);
     if (geteuid() == 0) {
+        assert_int_equal(chmod(top, 0755), 0);
+        assert_int_equal(chown(named, 65534, 65534), 0);
+        assert_int_equal(chmod(named, 0700), 0);
+        char parent[200];
+        snprintf(parent, sizeof parent, "%s/a", top);
+        assert_int_equal(chmod(parent, 0755), 0);
+        assert_int_equal(seteuid(65534), 0);
+        assert_int_equal(trp_state_folder_check(named), TROUPE_UNSUPPORTED);
+        assert_int_equal(seteuid(0), 0);
+        assert_non_null(strstr(troupe_last_error()->text, "user 65534 can have no train server"));
         assert_int_equal(chown(named, 12345, 12345), 0);
         assert_int_equal(trp_state_folder_open(&folder), TROUPE_UNSUPPORTED);
         assert_non_null(strstr(troupe_last_error()->text, "belongs to user 12345"));
