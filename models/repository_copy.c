@@ -60,7 +60,11 @@ static troupe_status open_original(const char *folder, original *from)
     trp_path path;
     *from = (original){.folder = folder};
     TROUPE_TRY(trp_path_make(&path, "%s/" TRP_MANIFEST_NAME, folder));
-    TROUPE_TRY(trp_file_read(path.text, &from->text, &from->size));
+    troupe_status status = trp_file_read(path.text, &from->text, &from->size);
+    if (status == TROUPE_NOT_FOUND)
+        return troupe_fail(status, "%s is no exported version: it has no " TRP_MANIFEST_NAME,
+                           folder);
+    TROUPE_TRY(status);
     TROUPE_TRY(
         trp_manifest_parse(path.text, from->text, from->size, &from->arena, &from->manifest));
     return check(from);

@@ -631,7 +631,7 @@ static void test_only_what_was_exported_is_imported(void **state)
     stored_said(troupe_repository_import(checkpoint, "it", NULL, .repository = repository),
                 TROUPE_WRONG_TYPE, "is a checkpoint that was never pushed");
     stored_said(troupe_repository_import(folder, "it", NULL, .repository = repository),
-                TROUPE_NOT_FOUND, TRP_MANIFEST_NAME);
+                TROUPE_NOT_FOUND, "is no exported version: it has no " TRP_MANIFEST_NAME);
     troupe_must(push(6, "digits", NULL));
     troupe_must(troupe_repository_export("digits", out, .repository = repository));
     stored_said(troupe_repository_import(out, "../it", NULL, .repository = repository),
