@@ -39,15 +39,25 @@ static void write_parameters(trp_buffer *out, const web_route *route)
     web_end(out, ']');
 }
 
+// As a shell takes it between two "'".
+static void quote(const char *text, char *out, size_t capacity)
+{
+    size_t size = 0;
+    for (; *text != '\0' && size + 5 < capacity; text++)
+        size +=
+            (size_t)snprintf(out + size, capacity - size, *text == '\'' ? "'\\''" : "%c", *text);
+    out[size] = '\0';
+}
+
 // The line of a shell that asks for it.
 static void write_curl(web_call *call, const web_route *route)
 {
     const char *base = call->request->base != NULL ? call->request->base : "http://127.0.0.1:PORT";
-    char line[1024];
+    char line[1600], state[512];
+    quote(call->web->state, state, sizeof state);
     snprintf(
-        line, sizeof line,
-        "curl -H \"Authorization: Bearer $(cat '%.300s/token')\"%s%s%s '%.200s%s'",
-        call->web->state, route->body != NULL ? " -H 'Content-Type: application/json' -d '" : "",
+        line, sizeof line, "curl -H \"Authorization: Bearer $(cat '%s/token')\"%s%s%s '%.200s%s'",
+        state, route->body != NULL ? " -H 'Content-Type: application/json' -d '" : "",
         route->body != NULL ? route->body : "", route->body != NULL ? "'" : "", base, route->path);
     web_text(call->out, "x-curl", line);
 }

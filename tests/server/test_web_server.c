@@ -117,6 +117,15 @@ static void test_jobs_of_a_server(void **state)
     trp_arena_clear(&arena);
 }
 
+static void test_a_line_for_curl_is_one_for_a_shell(void **state)
+{
+    trp_web *web;
+    (void)state;
+    assert_int_equal(trp_web_open(&(trp_web_options){.state = "/no/it's"}, &web), TROUPE_OK);
+    expect(web, "GET", "/api/v1/openapi.json", NULL, 200, "$(cat '/no/it'\\\\''s/token')");
+    trp_web_close(web);
+}
+
 // F16: the GPUs of a job that runs, as the server grants them and as they were measured.
 static void test_gpus_of_a_job(void **state)
 {
@@ -192,6 +201,7 @@ int main(int argc, char **argv)
         host(argv[2]);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_jobs_of_a_server),
+        cmocka_unit_test(test_a_line_for_curl_is_one_for_a_shell),
         cmocka_unit_test(test_gpus_of_a_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
