@@ -306,6 +306,15 @@ static bool has_log(const job_logs *job, int rank)
     return false;
 }
 
+// For who would wait before an empty terminal: a launcher makes the runner's log.
+static void say_that_it_waits(const job_logs *job, const char *named)
+{
+    trp_path log;
+    if (!has_ended(job) && trp_path_make(&log, "%s/log", job->folder.text) == TROUPE_OK &&
+        access(log.text, F_OK) != 0)
+        fprintf(stderr, "troupe logs: the job has not begun: `troupe jobs %s` says why\n", named);
+}
+
 int program_logs(int argc, char **argv)
 {
     static const struct timespec pause = {0, 100000000};
@@ -319,6 +328,8 @@ int program_logs(int argc, char **argv)
         fprintf(stderr, "troupe logs: %s\n", troupe_last_error()->text);
         return PROGRAM_FAILED;
     }
+    if (is.follows)
+        say_that_it_waits(&job, is.job);
     bool ended = false, fine = true, gone = false;
     do {
         ended = has_ended(&job) || !is.follows; // Looked at before what it may still have written.

@@ -113,6 +113,10 @@ static void test_a_job_waits_for_its_time(void **state)
     expect(0, "$T submit --start-at +1h --name later --storage runs --key later -- true", "job ");
     expect(0, "$T logs later", ""); // Nothing yet.
     assert_string_equal(output, "");
+    expect(0,
+           "{ $T logs -f later >waits 2>&1 & } && until grep -q . waits; do sleep 0.02; done && "
+           "kill $! && cat waits",
+           "troupe logs: the job has not begun: `troupe jobs later` says why\n");
 }
 
 int main(void)
