@@ -6,6 +6,7 @@
 #include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/screen.h>
+#include <runtime/host/machine.h>
 #include <runtime/text/progress.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,23 +232,6 @@ void trp_console_close(trp_console *console)
 
 // ---- drawing
 
-void trp_console_memory(const char *path, double *used, double *total)
-{
-    char line[128];
-    double all_kib = 0, free_kib = 0;
-    FILE *file = fopen(path, "re");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, "MemTotal:", 9) == 0)
-            all_kib = strtod(line + 9, NULL);
-        else if (strncmp(line, "MemAvailable:", 13) == 0)
-            free_kib = strtod(line + 13, NULL);
-    }
-    if (file != NULL)
-        fclose(file);
-    *total = all_kib * 1024;
-    *used = (all_kib - free_kib) * 1024;
-}
-
 // Over the last 5 to 10 seconds.
 static double rate_of(trp_console *console, int64_t now_ms)
 {
@@ -467,7 +451,7 @@ static void draw_round(bool *has_foot, int64_t *last_ms)
     await_round(*last_ms);
     pthread_mutex_unlock(&all.lock);
     trp_time_of_day(time_of_day);
-    trp_console_memory("/proc/meminfo", &now.machine.memory_used, &now.machine.memory_total);
+    trp_machine_memory(NULL, &now.machine.memory_used, &now.machine.memory_total);
     pthread_mutex_lock(&all.lock);
     *last_ms = now.now_ms = trp_clock_ms();
     bool taken = take_round(&now);

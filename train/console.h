@@ -48,7 +48,4 @@ void trp_console_ended(trp_console *console, const trp_console_end *end);
 void trp_console_await(trp_console *console);
 void trp_console_close(trp_console *console);
 
-// Bytes of memory that this machine has, and that are in use, from a file like /proc/meminfo.
-void trp_console_memory(const char *path, double *used, double *total);
-
 #endif

@@ -312,21 +312,6 @@ static void test_a_terminal_that_takes_nothing_delays_no_run(void **state)
     free(path);
 }
 
-static void test_memory_is_read(void **state)
-{
-    (void)state;
-    double used, total;
-    char *path = support_path(folder, "meminfo");
-    static const char text[] = "MemTotal:       94371840 kB\nMemFree: 1 kB\n"
-                               "MemAvailable:   61341696 kB\n";
-    support_write_file(path, text, strlen(text));
-    trp_console_memory(path, &used, &total);
-    assert_true(total == 90.0 * (1 << 30) && used == 31.5 * (1 << 30));
-    trp_console_memory("/no/such/file", &used, &total);
-    assert_true(total == 0);
-    free(path);
-}
-
 static int make_folder(void **state)
 {
     (void)state;
@@ -352,7 +337,6 @@ int main(void)
                                         remove_folder),
         cmocka_unit_test_setup_teardown(test_a_terminal_that_takes_nothing_delays_no_run,
                                         make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_memory_is_read, make_folder, remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

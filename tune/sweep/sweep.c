@@ -237,6 +237,7 @@ static troupe_status prepare(trp_control *control, const troupe_param *params, s
         TROUPE_TRY(
             troupe_space_open_as(sweep->trainer->config, params, count, base, &sweep->space));
     TROUPE_TRY(sweep->port->cpus(&sweep->cpus));
+    sweep->gpus = sweep->port->gpus != NULL ? sweep->port->gpus() : 0;
     TROUPE_TRY(parse_columns(sweep));
     settle_counts(sweep);
     const troupe_scheduler *scheduler = how->scheduler != NULL ? how->scheduler : trp_fifo();

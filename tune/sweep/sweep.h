@@ -32,7 +32,8 @@ typedef struct trp_left {
 // Train behind the controller.
 typedef struct trp_sweep_port {
     troupe_status (*cpus)(
-        double *cpus); // That jobs may reserve. Fails where the runtime does not run.
+        double *cpus);    // That jobs may reserve. Fails where the runtime does not run.
+    double (*gpus)(void); // Likewise, for who looks on; NULL: none.
     troupe_status (*submit)(const troupe_trainer *trainer, const void *config,
                             const troupe_follower *follower, troupe_job **job,
                             const troupe_train_options *how);
@@ -118,7 +119,7 @@ struct troupe_sweep {
     char (*columns)[TRP_METRIC_NAME]; // Of metrics: TRP_COLUMNS_MAX of them, in the order shown.
     size_t column_count;
     char *folder;
-    double cpus;
+    double cpus, gpus; // Of the port.
     double started_s, elapsed_s;
     double begun_s;    // When its first turn was.
     char ended_at[32]; // Time of day.

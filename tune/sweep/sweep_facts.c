@@ -4,6 +4,7 @@
 #include <math.h>
 #include <runtime/base/clock.h>
 #include <runtime/codec/json.h>
+#include <runtime/host/machine.h>
 #include <string.h>
 
 trp_table_state trp_trial_table_state(troupe_trial_state state)
@@ -112,6 +113,7 @@ bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *no
                          .left_s = trp_sweep_left_s(sweep, running_s),
                          .scheduler = sweep->scheduler,
                          .cpus_total = sweep->cpus,
+                         .gpus_total = sweep->gpus,
                          .metric = trp_sweep_metric(sweep),
                          .maximize = sweep->objectives[0].goal == TROUPE_MAXIMIZE,
                          .params = titles,
@@ -123,10 +125,18 @@ bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *no
     for (size_t i = 0; i < count; i++) {
         const trp_trial *trial = sweep->trials[i];
         gather_row(sweep, trial, table, cells + i * width, arena, &rows[i]);
-        if (trial->phase == TRP_TRIAL_RUNNING)
-            table->cpus_used += cpus_each * (trial->ranks > 0 ? trial->ranks : sweep->train.ranks);
+        if (trial->phase != TRP_TRIAL_RUNNING)
+            continue;
+        int ranks = trial->ranks > 0 ? trial->ranks : sweep->train.ranks;
+        table->cpus_used += cpus_each * ranks;
+        table->gpus_used += sweep->train.gpus_per_rank * ranks;
     }
     return true;
+}
+
+void trp_sweep_add_memory(trp_table *table)
+{
+    trp_machine_memory(NULL, &table->memory_used, &table->memory_total);
 }
 
 void trp_sweep_show(trp_progress *progress, troupe_sweep *sweep, int64_t now_ns)
@@ -140,6 +150,7 @@ void trp_sweep_show(trp_progress *progress, troupe_sweep *sweep, int64_t now_ns)
     if (progress->out != NULL &&
         trp_sweep_facts(sweep, (double)now_ns * 1e-9 - sweep->started_s, now, &arena, &table)) {
         trp_progress shown = *progress;
+        trp_sweep_add_memory(&table);
         trp_fair_lock_give(&sweep->lock); // What is borrowed is changed by this thread alone.
         trp_progress_show(&shown, &table, now_ns);
         trp_fair_lock_take(&sweep->lock);

@@ -12,6 +12,8 @@ trp_table_state trp_trial_table_state(troupe_trial_state state);
 // no memory.
 bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *now, trp_arena *arena,
                      trp_table *table);
+// And the memory of the machine, as it is now.
+void trp_sweep_add_memory(trp_table *table);
 // Seconds until the sweep is over, as it looks: by how long trials that have ended took, and by its
 // time budget; 0: not known.
 double trp_sweep_left_s(const troupe_sweep *sweep, double running_s);

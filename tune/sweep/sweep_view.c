@@ -162,8 +162,10 @@ void troupe_sweep_print(const troupe_sweep *sweep, FILE *out)
     double elapsed_s = troupe_sweep_elapsed_s(sweep);
     enter(sweep);
     const char *at = sweep->over ? sweep->ended_at : now;
-    if (trp_sweep_facts(sweep, elapsed_s, at, &arena, &table))
+    if (trp_sweep_facts(sweep, elapsed_s, at, &arena, &table)) {
+        trp_sweep_add_memory(&table);
         trp_table_format(&table, &(trp_table_look){.width_max = WIDTH_MAX}, &text);
+    }
     leave(sweep);
     if (!text.failed && text.size > 0)
         fwrite(text.data, 1, text.size, out);

@@ -20,6 +20,11 @@ static troupe_status cpus_of_process(double *cpus)
     return TROUPE_OK;
 }
 
+static double gpus_of_process(void)
+{
+    return trp_process_options()->gpus;
+}
+
 static void job_status(troupe_job *job, troupe_job_status *status)
 {
     troupe_job_status_get(job, status);
@@ -80,6 +85,7 @@ static void leave(troupe_job **job)
 
 const trp_sweep_port trp_sweep_train = {
     .cpus = cpus_of_process,
+    .gpus = gpus_of_process,
     .submit = troupe_submit_as,
     .server = server_of_process,
     .look = look,

@@ -63,7 +63,7 @@ static void test_a_taken_name_gets_a_number_and_names_are_deterministic(void **s
     support_directory_remove(other);
 }
 
-// E06.
+// E01, E06.
 static void test_progress_is_a_line_and_the_table_is_whole(void **state)
 {
     (void)state;
@@ -100,6 +100,10 @@ static void test_progress_is_a_line_and_the_table_is_whole(void **state)
     char text[8192];
     rewind(printed);
     text[fread(text, 1, sizeof text - 1, printed)] = '\0';
+    double used, all;
+    assert_non_null(strstr(text, "\nMemory: "));
+    assert_int_equal(sscanf(strstr(text, "\nMemory: "), "\nMemory: %lf/%lf GiB\n", &used, &all), 2);
+    assert_true(used > 0 && used <= all);
     assert_int_equal(count_text(text, " | TERMINATED | 127.0.0.1:4001 | "), 3);
     assert_int_equal(count_text(text, "Logical resource usage: 0.0/2 CPUs\n"), 1);
     assert_int_equal(count_text(text, "Using FIFO scheduling."), 1);

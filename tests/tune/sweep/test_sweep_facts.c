@@ -43,8 +43,9 @@ static int make_sweep(void **state)
                               .count = TRIALS,
                               .columns = it.columns,
                               .column_count = 1,
-                              .train = {.ranks = 2, .cpus_per_rank = 0.5},
-                              .cpus = 4};
+                              .train = {.ranks = 2, .cpus_per_rank = 0.5, .gpus_per_rank = 1},
+                              .cpus = 4,
+                              .gpus = 8};
     trp_fair_lock_open(&it.sweep.lock);
     trp_fair_lock_take(&it.sweep.lock); // As its controller.
     strcpy(it.columns[0], "loss");
@@ -92,6 +93,7 @@ static void test_facts_are_gathered(void **state)
     assert_int_equal(table.metric_count, 1);
     assert_string_equal(table.metrics[0], "loss");
     assert_true(table.cpus_used == 2 && table.cpus_total == 4);
+    assert_true(table.gpus_used == 4 && table.gpus_total == 8);
     assert_true(table.rows[0].metrics[0].known && table.rows[0].metrics[0].value == 0.5);
     assert_false(table.rows[1].metrics[0].known);
     assert_true(table.rows[39].params[0].value == 39 / 64.0);
