@@ -170,7 +170,7 @@ static troupe_status no_memory(void)
     return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep");
 }
 
-// A list, where there is one: room for what is in it. *count stays 0 where there is none.
+// A list, where there is one, and room for what is in it; else *room stays as it is.
 static troupe_status read_list(trp_json whole, const char *name, const char *as, trp_arena *arena,
                                trp_json *list, const void ***room)
 {
@@ -192,7 +192,7 @@ static troupe_status read_first(trp_json whole, trp_arena *arena, trp_sweep_file
 {
     trp_json list, item = {0};
     TROUPE_TRY(read_list(whole, "first", "[{\"lr\": 0.1}]", arena, &list, &file->first));
-    while (list.size > 0 && trp_json_next_item(list, &item)) {
+    while (file->first != NULL && trp_json_next_item(list, &item)) {
         if (!trp_json_is_object(item))
             return troupe_fail(TROUPE_WRONG_TYPE,
                                "\"first\" has %.*s: expected an object, as in {\"lr\": 0.1}",
@@ -209,7 +209,7 @@ static troupe_status read_warm(trp_json whole, trp_arena *arena, trp_sweep_file 
     const void **room = NULL;
     TROUPE_TRY(read_list(whole, "warm", "[\"runs/before/trials.jsonl\"]", arena, &list, &room));
     file->warm = (const char **)room;
-    while (list.size > 0 && trp_json_next_item(list, &item)) {
+    while (room != NULL && trp_json_next_item(list, &item)) {
         troupe_text path = NULL;
         if (trp_json_is_text(item))
             TROUPE_TRY(trp_json_read(&troupe_type_troupe_text, item, arena, &path));
@@ -218,7 +218,7 @@ static troupe_status read_warm(trp_json whole, trp_arena *arena, trp_sweep_file 
                                "\"warm\" has %.*s: expected the path of a trials.jsonl or of a "
                                "study's file",
                                item.size < 80 ? (int)item.size : 80, item.at);
-        file->warm[file->warm_count++] = path;
+        room[file->warm_count++] = path;
     }
     return TROUPE_OK;
 }
