@@ -325,7 +325,25 @@ static void write_resources(const trp_table *table, size_t cut, trp_buffer *out)
     end_line(out, from, cut);
 }
 
-static void write_status(const trp_table *table, size_t cut, trp_buffer *out)
+// What the best row was made with: where the rows have no columns for that.
+static void write_params(const trp_table *table, const trp_table_row *row, size_t cut,
+                         trp_buffer *out)
+{
+    char text[CELL];
+    size_t from = out->size, known = 0;
+    for (size_t i = 0; row->params != NULL && i < table->param_count; i++) {
+        if (!row->params[i].known)
+            continue;
+        trp_buffer_printf(out, "%s%s = %s", known == 0 ? "It has " : ", ", table->params[i],
+                          number_cell(row->params, i, text));
+        known++;
+    }
+    if (known > 0)
+        end_line(out, from, cut);
+}
+
+// `whole`: each parameter has a column.
+static void write_status(const trp_table *table, bool whole, size_t cut, trp_buffer *out)
 {
     static const double gib = 1073741824.0;
     char number[CELL];
@@ -350,6 +368,8 @@ static void write_status(const trp_table *table, size_t cut, trp_buffer *out)
         trp_buffer_printf(out, "Best %s of all reports: %s (%s); the table has those of the last",
                           table->metric, number, best->name);
         end_line(out, from, cut);
+        if (!whole)
+            write_params(table, best, cut, out);
     }
     from = out->size;
     trp_buffer_printf(out, "%s Status: ", table->row);
@@ -396,7 +416,7 @@ void trp_table_format(const trp_table *table, const trp_table_look *look, trp_bu
         char title[CELL];
         snprintf(title, sizeof title, "%.20s name", table->row);
         size_t count = lay_out(table, look, places, shown, title, columns);
-        write_status(table, look->cut, out);
+        write_status(table, count == columns_max, look->cut, out);
         write_rows(table, look, places, shown, columns, count, out);
         write_errors(table, look, out);
     }
