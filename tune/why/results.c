@@ -127,9 +127,9 @@ static troupe_status take_options(const trp_trials *seen, const troupe_best_opti
             break;
     if (taken->goal == TROUPE_GOAL_NONE && *objective == seen->objectives)
         return troupe_fail(TROUPE_INVALID,
-                           ".goal is missing: %s is not what %s was searched for, so expected "
-                           "TROUPE_MINIMIZE or TROUPE_MAXIMIZE",
-                           taken->metric, seen->name);
+                           ".goal is missing, or --goal: the sweep %s was not about %s; expected "
+                           "TROUPE_MINIMIZE or TROUPE_MAXIMIZE, or min or max",
+                           seen->name, taken->metric);
     if (taken->goal == TROUPE_GOAL_NONE)
         taken->goal = seen->goals[*objective];
     return TROUPE_OK;

@@ -90,7 +90,7 @@ static void test_the_best_by_metric_and_scope(void **state)
                 HOW(.metric = "acc", .goal = TROUPE_MAXIMIZE, .scope = TROUPE_SCOPE_AVG));
     expect_best(results, 0, 0.5, HOW(.metric = "acc", .goal = TROUPE_MINIMIZE));
     assert_int_equal(troupe_results_best(results, &best, NULL, .metric = "acc"), TROUPE_INVALID);
-    assert_non_null(strstr(troupe_last_error()->text, "acc is not what"));
+    assert_non_null(strstr(troupe_last_error()->text, "was not about acc"));
     assert_int_equal(
         troupe_results_best(results, &best, &value, .metric = "other", .goal = TROUPE_MINIMIZE),
         TROUPE_NOT_FOUND);
@@ -518,7 +518,7 @@ static void test_the_commands(void **state)
     expect_tool(0, "best --scope last .", "{\"rate\": 0.25,");
     expect_tool(0, "best --scope last-5-avg .", "{\"rate\": 0.125,");
     expect_tool(0, "best --metric acc --goal max --scope last trials.jsonl", "trial 0, value 0.75");
-    expect_tool(1, "best --metric acc .", ".goal is missing");
+    expect_tool(1, "best --metric acc .", ".goal is missing, or --goal: the sweep ");
     expect_tool(1, "best --metric none --goal min .", "reports have loss, acc");
     expect_tool(2, "best --scope some .", "expected all, last, avg, last-5-avg or last-10-avg");
     expect_tool(2, "best --goal up .", "expected min or max");

@@ -108,7 +108,7 @@ static void test_the_best_is_trained_again(void **state)
     expect(0, "$T tune best runs/fit", "\"x\": 2"); // The sweep is as it was.
     expect(0, "$T tune train-best --goal max runs/fit", "trained again: loss 4.25, ranks 2, in ");
     expect(0, "$T tune train-best runs/fit --scope avg --metric loss", "trained again: loss 1.25");
-    expect(1, "$T tune train-best runs/fit --metric ranks", "ranks is not what");
+    expect(1, "$T tune train-best runs/fit --metric ranks", "was not about ranks");
     expect(1, "$T tune train-best runs/fit --metric none --goal min", "reports have loss, ranks");
     expect(2, "$T tune train-best runs/fit --scope most", "train-best: --scope is \"most\"");
 }
