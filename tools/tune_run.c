@@ -203,9 +203,12 @@ static int tell(const settings *is, const troupe_sweep *sweep, troupe_status sta
         printf("best: %s, %g with %s\n", best->name, best->best_metric, config);
     if (status == TROUPE_OK && config != NULL)
         return signals > 0 ? TOOL_STOPPED : TOOL_DONE;
+    bool stopped = status == TROUPE_OK && signals > 0;
     fprintf(stderr, "troupe tune: %s\n",
-            status != TROUPE_OK ? failure : "no trial that did not fail has reported the metric");
-    return TOOL_FAILED;
+            status != TROUPE_OK ? failure
+            : stopped           ? "it was stopped before a trial had a value of the metric"
+                                : "no trial that did not fail has a value of the metric");
+    return stopped ? TOOL_STOPPED : TOOL_FAILED;
 }
 
 int tool_tune_run(int argc, char **argv)

@@ -91,6 +91,15 @@ static void test_trials_of_the_server(void **state)
            "there is no sweep of that name to go on with");
 }
 
+static void test_a_signal_stops_it(void **state)
+{
+    (void)state;
+    expect(3,
+           "$T tune -q --name cut sweep.json -- sh -c 'touch up; exec sleep 30' & p=$!; i=0; until "
+           "[ -e up ] || [ $i = 200 ]; do i=$((i + 1)); sleep 0.1; done; kill $p; wait $p",
+           "it was stopped before a trial had a value of the metric");
+}
+
 static void test_what_is_wrong_is_said(void **state)
 {
     (void)state;
@@ -110,9 +119,8 @@ static void test_what_is_wrong_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_program_is_tuned),
-        cmocka_unit_test(test_a_killed_tuner_goes_on),
-        cmocka_unit_test(test_trials_of_the_server),
+        cmocka_unit_test(test_a_program_is_tuned),    cmocka_unit_test(test_a_killed_tuner_goes_on),
+        cmocka_unit_test(test_trials_of_the_server),  cmocka_unit_test(test_a_signal_stops_it),
         cmocka_unit_test(test_what_is_wrong_is_said),
     };
     return cmocka_run_group_tests(tests, start, close_folder);
