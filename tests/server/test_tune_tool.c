@@ -113,6 +113,8 @@ static void test_what_is_wrong_is_said(void **state)
     expect(1, "$T tune sweep.json -- echo {z}", "has {z}, which the space has not");
     expect(1, "echo '{' >bad.json; $T tune bad.json -- true", "troupe tune: bad.json: JSON: ");
     expect(1, "$T tune --name silent sweep.json -- true", "it has ended without a report");
+    expect(1, "$T tune -q --cpus 5000 sweep.json -- true", "need 5000 CPUs");
+    assert_null(strstr(output, "Trial name")); // None has begun.
     expect(1, "$T tune --name fails sweep.json -- sh -c 'echo why >&2; exit 7'", "why");
 }
 
