@@ -16,7 +16,8 @@ TROUPE_BEGIN_C
 // `json`: what is searched and how, as {"space": {"lr": {"log_uniform": [1e-4, 1]}}, "metric":
 // "loss", "goal": "minimize"}; a space is that of troupe_space_parse. It may have "objectives" (a
 // list of {"metric", "goal"}) instead of metric and goal, and "trials", "concurrent", "retries",
-// "seed", "time_budget_s", "trial_timeout_s", "target", "patience", "name", "storage", "resources"
+// "seed", "time_budget_s", "trial_timeout_s", "target", "patience", "columns", "name", "storage",
+// "resources"
 // ({"cpus", "gpus"} of a trial), "server" (true: its trials are the train server's), "first" (a
 // list of points to try first, as [{"lr": 0.1}]), "warm" (a list of files to learn from),
 // "searcher" and "scheduler": a name ("tpe", "asha" ..) or {"asha": {"reduction": 3}}, with the

@@ -29,6 +29,12 @@ static void test_a_program_is_tuned(void **state)
     assert_true(output[0] == '{');
     expect(0, "$T tune -v -n 1 --name loud sweep.json -- " PROGRAM, "words");
     expect(0, "$T tune -q --name table sweep.json -- " PROGRAM, "TERMINATED");
+    expect(0,
+           "sed 's/\"goal\"/\"columns\": \"kept\", \"goal\"/' sweep.json >columns.json; $T tune -q "
+           "--name columns columns.json -- sh -c 'echo \"{\\\"loss\\\": {x}, \\\"kept\\\": 3, "
+           "\\\"left_out\\\": 4}\"'",
+           "| kept");
+    assert_null(strstr(output, "left_out"));
     expect(0, "$T tune --name lines sweep.json -- " PROGRAM, "TERMINATED"); // Behind its lines.
     expect(0, "$T tune best runs/plain", "{\"x\": 1, \"y\": 2}");
     expect(0, "$T tune train-best runs/plain", "{\"loss\": 1}");

@@ -39,6 +39,7 @@ static troupe_status fill_options(trp_sweep_asked *asked)
     how->time_budget_s = how->time_budget_s != 0 ? how->time_budget_s : file->time_budget_s;
     how->trial_timeout_s = how->trial_timeout_s != 0 ? how->trial_timeout_s : file->trial_timeout_s;
     how->name = how->name != NULL ? how->name : file->name;
+    how->columns = how->columns != NULL ? how->columns : file->columns;
     how->target = how->target != NULL ? how->target : file->target;
     how->patience = how->patience != 0 ? how->patience : file->patience;
     if (how->first == NULL) {

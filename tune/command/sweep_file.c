@@ -9,8 +9,8 @@
 
 TROUPE_STRUCT(sweep_members, (troupe_text, metric), (troupe_text, goal), (int, trials),
               (int, concurrent), (int, retries), (uint64_t, seed), (double, time_budget_s),
-              (double, trial_timeout_s), (double, target), (int, patience), (troupe_text, name),
-              (troupe_text, storage), (bool, server));
+              (double, trial_timeout_s), (double, target), (int, patience), (troupe_text, columns),
+              (troupe_text, name), (troupe_text, storage), (bool, server));
 TROUPE_STRUCT(sweep_resources, (double, cpus), (double, gpus));
 TROUPE_STRUCT(sweep_objective, (troupe_text, metric), (troupe_text, goal));
 
@@ -270,6 +270,7 @@ static troupe_status read_whole(trp_json whole, bool own_space, trp_arena *arena
     file->time_budget_s = members.time_budget_s;
     file->trial_timeout_s = members.trial_timeout_s;
     file->patience = members.patience;
+    file->columns = members.columns;
     file->name = members.name;
     file->storage = members.storage;
     file->server = members.server;

@@ -35,7 +35,7 @@ typedef struct trp_sweep_file {
     size_t first_count;
     const char **warm;
     size_t warm_count;
-    const char *name, *storage;
+    const char *name, *storage, *columns;
     double cpus, gpus; // Of a trial.
     bool server;       // Its trials are a train server's.
 } trp_sweep_file;

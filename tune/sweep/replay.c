@@ -152,8 +152,8 @@ troupe_status trp_replay_check(const char *text, size_t size, troupe_sweep *swee
                         sweep->folder);
     else if (has_others_trials(&line, sweep))
         status = troupe_fail(TROUPE_EXISTS,
-                             "the sweep in %s is another one: its trials are %s, and .server says "
-                             "that they are %s",
+                             "the sweep in %s is another one: its trials are %s, and .server, or "
+                             "--server, says that they are %s",
                              sweep->folder, line.id != NULL ? "a train server's" : "its program's",
                              line.id != NULL ? "this program's" : "a train server's");
     else if (has_other_server(&line, sweep))

@@ -19,17 +19,19 @@ static void test_a_whole_file(void **state)
     trp_arena arena = {0};
     trp_sweep_file file;
     size_t dims;
-    troupe_must(read_file("\"metric\": \"acc\", \"goal\": \"max\", \"trials\": 40, \"concurrent\": "
-                          "3, \"retries\": 2, \"seed\": 9, \"time_budget_s\": 60.5, "
-                          "\"trial_timeout_s\": 5, \"name\": \"net\", \"storage\": \"runs\", "
-                          "\"server\": true, \"resources\": {\"cpus\": 2, \"gpus\": 0.5}, "
-                          "\"searcher\": {\"tpe\": {\"startup\": 5}}, \"scheduler\": {\"asha\": "
-                          "{\"grace\": 2, \"reduction\": 3, \"limit\": 18}}, \"target\": 0, "
-                          "\"patience\": 7, \"first\": [{\"lr\": 0.1}, {}], \"warm\": "
-                          "[\"runs/a b\", \"c\"]",
-                          &arena, &file));
+    troupe_must(read_file(
+        "\"metric\": \"acc\", \"goal\": \"max\", \"trials\": 40, \"concurrent\": "
+        "3, \"retries\": 2, \"seed\": 9, \"time_budget_s\": 60.5, "
+        "\"trial_timeout_s\": 5, \"name\": \"net\", \"storage\": \"runs\", "
+        "\"server\": true, \"resources\": {\"cpus\": 2, \"gpus\": 0.5}, "
+        "\"searcher\": {\"tpe\": {\"startup\": 5}}, \"scheduler\": {\"asha\": "
+        "{\"grace\": 2, \"reduction\": 3, \"limit\": 18}}, \"target\": 0, "
+        "\"patience\": 7, \"columns\": \"acc,loss\", \"first\": [{\"lr\": 0.1}, {}], \"warm\": "
+        "[\"runs/a b\", \"c\"]",
+        &arena, &file));
     assert_true(file.target != NULL && *file.target == 0);
     assert_int_equal(file.patience, 7);
+    assert_string_equal(file.columns, "acc,loss");
     assert_int_equal(file.first_count, 2);
     assert_string_equal(file.first[0], "{\"lr\": 0.1}");
     assert_string_equal(file.first[1], "{}");
