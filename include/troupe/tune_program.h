@@ -31,7 +31,8 @@ TROUPE_BEGIN_C
 // that does not count in a trial is an empty text.
 //
 // `how`: what it says holds over the file; NULL: nothing. Its metric and goal are the file's. What
-// its .first points to, and what its .allowed is given, are texts: configs as JSON.
+// its .first points to, and what its .allowed is given, are texts: configs as JSON. Without a name
+// the sweep has the program's, or that of the script which python3 and the like run.
 //
 // TROUPE_MALFORMED, TROUPE_WRONG_TYPE, TROUPE_INVALID: the file, by the member that is wrong, or an
 // argument that names what the space lacks; TROUPE_NOT_FOUND: there is no such program; else as

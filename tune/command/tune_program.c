@@ -194,12 +194,38 @@ static const char *settings_of(const troupe_trainer *trainer, const void *config
     return copy == NULL ? NULL : memcpy(copy, drawn->params, size);
 }
 
-// The program's own name, of what a name may have.
+static const char *name_in(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+// Whether the program runs the script that is its first argument: sweeps over all of these would
+// have one name.
+static bool runs_script(const program *it)
+{
+    static const char *const names[] = {"python", "pypy", "sh",    "bash",    "dash", "perl",
+                                        "ruby",   "node", "julia", "Rscript", "lua"};
+    struct stat is;
+    const char *name = name_in(it->arguments[0]);
+    if (it->count < 2 || stat(it->arguments[1], &is) != 0 || !S_ISREG(is.st_mode))
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t length = strlen(names[i]);
+        if (strncmp(name, names[i], length) == 0 &&
+            name[length + strspn(name + length, "0123456789.")] == '\0') // "python3.11"
+            return true;
+    }
+    return false;
+}
+
+// The name of the program or of its script, of what a name may have.
 static void make_name(program *it)
 {
-    const char *slash = strrchr(it->arguments[0], '/');
-    const char *own = slash != NULL ? slash + 1 : it->arguments[0];
-    snprintf(it->name, sizeof it->name, "%s", own);
+    bool script = runs_script(it);
+    const char *own = name_in(it->arguments[script ? 1 : 0]), *dot = strrchr(own, '.');
+    int length = script && dot != NULL && dot > own ? (int)(dot - own) : (int)strlen(own);
+    snprintf(it->name, sizeof it->name, "%.*s", length, own);
     for (char *at = it->name; *at != '\0'; at++)
         if (strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *at) == NULL)
             *at = '_';

@@ -136,6 +136,29 @@ static void test_a_file_says_how_it_is_searched(void **state)
     free(folder);
 }
 
+// Sweeps over scripts are told apart by these.
+static void test_a_script_gives_its_name(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    static const char file[] = "{\"space\": {\"x\": {\"uniform\": [0, 1]}}, \"metric\": \"loss\", "
+                               "\"goal\": \"min\", \"trials\": 1}",
+                      text[] = "echo '{\"loss\": 1}'\n";
+    char *script = support_path(storage, "learn.it.sh");
+    support_write_file(script, text, sizeof text - 1);
+    const char *const arguments[] = {"sh", script, "{x}"};
+    troupe_must(
+        troupe_tune_program(file, arguments, 3, &sweep,
+                            .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)));
+    troupe_must(troupe_sweep_wait(sweep, TROUPE_FOREVER));
+    assert_int_equal(strncmp(troupe_sweep_trial(sweep, 0)->name, "learn_it_", 9), 0);
+    troupe_sweep_free(&sweep);
+    char *folder = support_path(storage, "learn_it");
+    assert_true(support_exists(folder));
+    free(folder);
+    free(script);
+}
+
 static void test_programs_that_are_no_use(void **state)
 {
     (void)state;
@@ -225,6 +248,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_program_is_tuned),
         cmocka_unit_test(test_a_scheduler_stops_programs),
         cmocka_unit_test(test_a_file_says_how_it_is_searched),
+        cmocka_unit_test(test_a_script_gives_its_name),
         cmocka_unit_test(test_programs_that_are_no_use),
         cmocka_unit_test(test_mistakes_are_named),
     };
