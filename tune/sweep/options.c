@@ -67,6 +67,11 @@ static troupe_status check_numbers(const troupe_tune_options *how)
     if (how->grid_points < 0 || how->grid_points > GRID_POINTS_MAX)
         return troupe_fail(TROUPE_INVALID, "grid_points is %d, must be 1 to %d", how->grid_points,
                            GRID_POINTS_MAX);
+    if (how->grid_points > 0 && how->search != TROUPE_SEARCH_GRID)
+        return troupe_fail(TROUPE_INVALID,
+                           "grid_points is %d, and search is not TROUPE_SEARCH_GRID, which it is "
+                           "for",
+                           how->grid_points);
     return TROUPE_OK;
 }
 
@@ -101,6 +106,10 @@ static troupe_status take_objectives(const troupe_tune_options *how, troupe_swee
     if (how->objective_count > TRP_OBJECTIVES_MAX)
         return troupe_fail(TROUPE_INVALID, "objective_count is %zu, must be at most %d",
                            how->objective_count, TRP_OBJECTIVES_MAX);
+    if (how->objectives != NULL && how->objective_count == 0)
+        return troupe_fail(TROUPE_INVALID,
+                           "objectives is set, and objective_count is 0: expected how many there "
+                           "are");
     if (how->objective_count > 0 && (how->objectives == NULL || how->metric != NULL))
         return troupe_fail(TROUPE_INVALID,
                            how->metric != NULL

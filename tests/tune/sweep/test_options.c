@@ -94,6 +94,10 @@ static void test_wrong_options_are_named(void **state)
     invalid("trial_timeout_s is nan, must be 0 (no limit) to 1000000000 seconds",
             HOW(.trial_timeout_s = (double)NAN));
     invalid("grid_points is -3, must be 1 to 100000", HOW(.grid_points = -3));
+    invalid("grid_points is 5, and search is not TROUPE_SEARCH_GRID, which it is for",
+            HOW(.grid_points = 5));
+    invalid("objectives is set, and objective_count is 0: expected how many there are",
+            (troupe_tune_options){.objectives = &(troupe_objective){"loss", TROUPE_MINIMIZE}});
     invalid("name is \"a/b\", must be 1 to 128 letters, digits, '.', '_' or '-', "
             "not beginning with a dot",
             HOW(.name = "a/b"));
