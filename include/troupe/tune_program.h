@@ -17,12 +17,13 @@ TROUPE_BEGIN_C
 // "loss", "goal": "minimize"}; a space is that of troupe_space_parse. It may have "objectives" (a
 // list of {"metric", "goal"}) instead of metric and goal, and "trials", "concurrent", "retries",
 // "seed", "time_budget_s", "trial_timeout_s", "target", "patience", "columns", "name", "storage",
-// "resources"
-// ({"cpus", "gpus"} of a trial), "server" (true: its trials are the train server's), "first" (a
-// list of points to try first, as [{"lr": 0.1}]), "warm" (a list of files to learn from),
-// "searcher" and "scheduler": a name ("tpe", "asha" ..) or {"asha": {"reduction": 3}}, with the
-// fields of its constructor's options; beside a searcher "repeats", as of troupe_search_repeat, and
-// beside a scheduler "stop", with the fields of troupe_stop_when.
+// "resources" ({"cpus", "gpus"} of a trial), "server" (true: its trials are the train server's),
+// "first" (a list of points to try first, as [{"lr": 0.1}]), "warm" (a list of files to learn
+// from), "constraints" (a list of what must hold of each point, as ["width * depth <= 1024"]: sums
+// and products of parameters and numbers, compared), "searcher" and "scheduler": a name ("tpe",
+// "asha" ..) or {"asha": {"reduction": 3}}, with the fields of its constructor's options; beside a
+// searcher "repeats", as of troupe_search_repeat, and beside a scheduler "stop", with the fields of
+// troupe_stop_when.
 //
 // `arguments`: the program, which is looked for along PATH, and what it is given. In each,
 // "{lr}" is replaced by that value of the trial, "{plan.steps}" by a nested one, "{params}" by all

@@ -46,6 +46,10 @@ static troupe_status fill_options(trp_sweep_asked *asked)
         how->first = file->first;
         how->first_count = file->first_count;
     }
+    if (how->allowed == NULL && file->constraints.count > 0) {
+        how->allowed = trp_constraints_allow;
+        how->allowed_user = &asked->file.constraints;
+    }
     if (how->warm == NULL) {
         how->warm = file->warm;
         how->warm_count = file->warm_count;

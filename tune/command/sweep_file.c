@@ -223,6 +223,29 @@ static troupe_status read_warm(trp_json whole, trp_arena *arena, trp_sweep_file 
     return TROUPE_OK;
 }
 
+// Behind the space, whose names they have.
+static troupe_status read_constraints(trp_json whole, trp_arena *arena, trp_sweep_file *file)
+{
+    trp_json list, item = {0}, space;
+    const void **room = NULL;
+    bool known = trp_json_member(whole, "space", &space);
+    TROUPE_TRY(read_list(whole, "constraints", "[\"width * depth <= 1024\"]", arena, &list, &room));
+    while (room != NULL && trp_json_next_item(list, &item)) {
+        troupe_text text = NULL;
+        if (trp_json_is_text(item))
+            TROUPE_TRY(trp_json_read(&troupe_type_troupe_text, item, arena, &text));
+        if (text == NULL)
+            return troupe_fail(TROUPE_WRONG_TYPE,
+                               "\"constraints\" has %.*s: expected a text, as \"width * depth <= "
+                               "1024\"",
+                               item.size < 80 ? (int)item.size : 80, item.at);
+        TROUPE_TRY(trp_constraint_check(text, known ? &space : NULL));
+        room[file->constraints.count++] = text;
+    }
+    file->constraints.texts = (const char *const *)room;
+    return TROUPE_OK;
+}
+
 static troupe_status read_goal_value(trp_json whole, double target, trp_arena *arena,
                                      trp_sweep_file *file)
 {
@@ -255,8 +278,9 @@ static troupe_status read_space(trp_json whole, bool own_space, trp_arena *arena
 static troupe_status read_whole(trp_json whole, bool own_space, trp_arena *arena,
                                 trp_sweep_file *file)
 {
-    static const char *const others[] = {"space",     "objectives", "searcher", "scheduler",
-                                         "resources", "first",      "warm",     NULL};
+    static const char *const others[] = {"space",     "objectives",  "searcher",
+                                         "scheduler", "resources",   "first",
+                                         "warm",      "constraints", NULL};
     sweep_members members = {0};
     trp_json value;
     if (!trp_json_is_object(whole))
@@ -281,6 +305,7 @@ static troupe_status read_whole(trp_json whole, bool own_space, trp_arena *arena
     TROUPE_TRY(read_first(whole, arena, file));
     TROUPE_TRY(read_warm(whole, arena, file));
     TROUPE_TRY(read_space(whole, own_space, arena, file));
+    TROUPE_TRY(read_constraints(whole, arena, file));
     if (trp_json_member(whole, "searcher", &value))
         TROUPE_TRY(trp_make_searcher(value, arena, &file->searcher));
     if (trp_json_member(whole, "scheduler", &value))

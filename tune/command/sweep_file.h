@@ -12,6 +12,7 @@
 #include <runtime/base/arena.h>
 #include <troupe/schedule.h>
 #include <troupe/train.h>
+#include <tune/command/constraints.h>
 
 enum { TRP_FILE_OBJECTIVES_MAX = 8 }; // As many as a sweep has.
 
@@ -35,6 +36,7 @@ typedef struct trp_sweep_file {
     size_t first_count;
     const char **warm;
     size_t warm_count;
+    trp_constraints constraints;
     const char *name, *storage, *columns;
     double cpus, gpus; // Of a trial.
     bool server;       // Its trials are a train server's.

@@ -136,11 +136,11 @@ static troupe_status draw_allowed(troupe_study *study, int number, trp_random *r
     }
     if (study->short_of_memory)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a config of trial %d", number);
-    return troupe_fail(
-        TROUPE_INVALID,
-        "no point for trial %d: .allowed has refused the one that %.200s suggests and "
-        "%d that were drawn at random",
-        number, study->searcher->name, TRIES);
+    return troupe_fail(TROUPE_INVALID,
+                       "no point for trial %d: .allowed, or a constraint, has refused the one that "
+                       "%.200s suggests and "
+                       "%d that were drawn at random",
+                       number, study->searcher->name, TRIES);
 }
 
 // The point of a new trial. TROUPE_END: there are no more.

@@ -136,6 +136,24 @@ static void test_a_file_says_how_it_is_searched(void **state)
     free(folder);
 }
 
+static void test_constraints_hold(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    static const char *const arguments[] = {"sh", "-c", "echo '{\"loss\": {x}}'"};
+    static const char file[] =
+        "{\"space\": {\"x\": {\"uniform\": [0, 1]}, \"y\": {\"uniform\": [0, 1]}}, \"metric\": "
+        "\"loss\", \"goal\": \"min\", \"trials\": 8, \"constraints\": [\"x > y\", \"x > 0.5\"]}";
+    troupe_must(
+        troupe_tune_program(file, arguments, 3, &sweep, .name = "constrained",
+                            .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)));
+    troupe_must(troupe_sweep_wait(sweep, TROUPE_FOREVER));
+    assert_int_equal(troupe_sweep_count(sweep), 8);
+    for (size_t i = 0; i < 8; i++)
+        assert_true(troupe_sweep_trial(sweep, i)->best_metric > 0.5);
+    troupe_sweep_free(&sweep);
+}
+
 // Sweeps over scripts are told apart by these.
 static void test_a_script_gives_its_name(void **state)
 {
@@ -248,6 +266,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_program_is_tuned),
         cmocka_unit_test(test_a_scheduler_stops_programs),
         cmocka_unit_test(test_a_file_says_how_it_is_searched),
+        cmocka_unit_test(test_constraints_hold),
         cmocka_unit_test(test_a_script_gives_its_name),
         cmocka_unit_test(test_programs_that_are_no_use),
         cmocka_unit_test(test_mistakes_are_named),
