@@ -36,6 +36,11 @@ static void test_a_program_is_tuned(void **state)
            "| kept");
     assert_null(strstr(output, "left_out"));
     expect(0, "$T tune --name lines sweep.json -- " PROGRAM, "TERMINATED"); // Behind its lines.
+    expect(0,
+           "sed 's/\"x\"/\"z\"/; s/\"goal\"/\"warm\": [\"runs\\/plain\\/trials.jsonl\"], &/' "
+           "sweep.json "
+           ">warm.json; $T tune -q --name warm warm.json -- sh -c 'echo \"{\\\"loss\\\": {z}}\"'",
+           "nothing is learned from runs/plain/trials.jsonl: no trial of it");
     expect(0, "$T tune best runs/plain", "{\"x\": 1, \"y\": 2}");
     expect(0, "$T tune train-best runs/plain", "{\"loss\": 1}");
     expect(0, "$T tune best --scope last-5-avg runs/plain", "{\"x\": 1, \"y\": 2}");

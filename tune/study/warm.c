@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <runtime/base/error.h>
+#include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,6 +280,7 @@ static troupe_status take_file(warming *w)
     troupe_status status = read_file(w->file, &text);
     const char *at = (const char *)text.data;
     size_t left = text.size;
+    const int before = *w->count;
     w->is_record = w->is_study = w->same = false;
     w->lines_seen = 0;
     while (status == TROUPE_OK && left > 0) {
@@ -298,6 +300,11 @@ static troupe_status take_file(warming *w)
                         w->file);
     if (status == TROUPE_OK)
         status = check_goals(w);
+    if (status == TROUPE_OK && *w->count == before)
+        trp_log(TRP_WARN,
+                "nothing is learned from %s: no trial of it has ended that has a value within the "
+                "space for every parameter",
+                w->file);
     trp_buffer_free(&text);
     for (int i = 0; i < w->trial_count; i++)
         trp_free(w->trials[i].numbers);
