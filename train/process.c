@@ -469,8 +469,12 @@ static troupe_status result_of(program *it)
     bool well = WIFEXITED(it->status) && WEXITSTATUS(it->status) == 0;
     if (it->follows && well)
         TROUPE_TRY(follow_to_end(it));
-    if (it->asked && !it->stopped)
+    if (it->asked && !it->stopped && it->task->world > 1)
         return report_stop(it);
+    if (it->asked && !it->stopped) { // Nobody waits for what it has not reported.
+        trp_worker_stop(it->me);
+        it->stopped = true;
+    }
     if (it->stopped)
         return TROUPE_STOPPED;
     return well ? TROUPE_OK : failure_of(it);

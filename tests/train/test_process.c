@@ -432,6 +432,12 @@ static void test_others_are_told_by_a_signal(void **state)
     (void)reports_of_stopped(job);
     (void)await_pid("told_0");
     (void)await_pid("told_1");
+    // Alone it makes no report for others.
+    config = script("echo $$ >$1/alone; exec sleep 1000");
+    job = submit(&config, 1);
+    (void)await_pid("alone");
+    troupe_job_stop(job);
+    assert_int_equal(reports_of_stopped(job), 0);
     // It has, without a descriptor, and does not care for signals.
     config = script("trap '' TERM; while true; do echo 'TROUPE_REPORT {}'; echo $$ >$1/deaf; "
                     "sleep 0.02; done");
