@@ -195,7 +195,7 @@ static int tell(const settings *is, const troupe_sweep *sweep, troupe_status sta
     snprintf(failure, sizeof failure, "%s", troupe_last_error()->text);
     const troupe_trial *best = troupe_sweep_best(sweep);
     const char *config = troupe_sweep_best_json(sweep);
-    bool began = best != NULL || status == TROUPE_OK || status == TROUPE_FAILED;
+    bool began = config != NULL || status == TROUPE_OK || status == TROUPE_FAILED;
     if (!is->json && began && (is->quiet || !isatty(STDOUT_FILENO))) // A terminal has it already.
         troupe_sweep_print(sweep, stdout);
     if (config != NULL && is->json)
