@@ -5,10 +5,12 @@
 #include <pthread.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
+#include <runtime/base/fault.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/thread.h>
 #include <runtime/node/at_stop.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
@@ -37,15 +39,16 @@ struct trp_desk_job {
 };
 
 struct trp_desk {
-    int holds; // With the lock of `all`.
-    pid_t process;
+    // With the lock of `all`:
+    int holds;
+    int64_t left_ms; // When the last hold went, where there is none.
+    bool unsure;     // Who opens asks its server, and nobody else has it meanwhile.
     trp_server_link *link;
     pthread_t thread;
     int wake, changes; // An eventfd, and inotify.
     pthread_mutex_t lock;
     pthread_cond_t idle;
     trp_desk_job *first;
-    int64_t left_ms; // When the last hold went; 0: it is held.
     bool closing;
     char folder[];
 };
@@ -55,9 +58,14 @@ struct trp_desk {
 enum { LINGER_MS = 1000 };
 
 static struct {
-    pthread_mutex_t lock; // Also while one is opened or closed.
+    // Who opens one has this, and may wait for a server meanwhile. Taken before the other one,
+    pthread_mutex_t opening;
+    pthread_mutex_t lock; // in which nobody waits.
     trp_desk *desk;
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    trp_desk *gone;       // Its thread ends by itself, and has not been joined.
+    trp_desk *parents[2]; // Of a forked child: these are reachable, and have no threads.
+    bool registered;
+} all = {.opening = PTHREAD_MUTEX_INITIALIZER, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 // ---- what the server says
 
@@ -235,22 +243,19 @@ bool trp_desk_gathers(int64_t waited_ns, int *soon)
     return *soon > FEW;
 }
 
-// Whether it has gone, since nobody has wanted it for long. The lock of `all` is not waited for:
-// who has it may wait for this thread.
+// Whether it goes, since nobody has wanted it for long. Who takes it from `all` ends it.
 static bool is_left(trp_desk *desk)
 {
-    if (pthread_mutex_trylock(&all.lock) != 0)
-        return false;
-    pthread_mutex_lock(&desk->lock);
-    bool left = desk->left_ms != 0 && trp_clock_ms() - desk->left_ms >= LINGER_MS && !desk->closing;
-    pthread_mutex_unlock(&desk->lock);
-    if (left)
+    pthread_mutex_lock(&all.lock);
+    bool left = all.desk == desk && desk->holds == 0 && trp_clock_ms() - desk->left_ms >= LINGER_MS;
+    if (left) {
+        trp_assert(all.gone == NULL); // Who opened this one has joined the one before.
+        all.gone = desk;
         all.desk = NULL;
+    }
     pthread_mutex_unlock(&all.lock);
     return left;
 }
-
-static void free_desk(trp_desk *desk);
 
 static void *run(void *user)
 {
@@ -271,14 +276,13 @@ static void *run(void *user)
         (void)(read(desk->wake, &count, sizeof count) < 0);
         take_changes(desk);
         pthread_mutex_lock(&desk->lock);
-        bool ends = desk->closing, lingers = desk->left_ms != 0;
+        bool ends = desk->closing;
         pthread_mutex_unlock(&desk->lock);
         if (ends)
             return NULL;
-        if (lingers && is_left(desk)) {
-            (void)pthread_detach(pthread_self());
+        if (is_left(desk)) {
+            TRP_FAULT("desk leaves");
             trp_server_link_close(&desk->link);
-            free_desk(desk);
             return NULL;
         }
         bool every = trp_clock_ms() - looked_ms >= LOOK_MS;
@@ -310,7 +314,6 @@ static trp_desk *make_desk(const char *state_folder)
         return NULL;
     memcpy(made->folder, state_folder, size);
     made->holds = 1;
-    made->process = getpid();
     made->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     made->changes = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     pthread_mutex_init(&made->lock, NULL);
@@ -323,6 +326,7 @@ static troupe_status open_desk(const char *state_folder, trp_desk **desk)
     trp_desk *made = make_desk(state_folder);
     if (made == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for jobs of a train server");
+    TRP_FAULT("desk opens");
     trp_server_told told = {take_frame, watch_again, made};
     troupe_status status =
         made->wake >= 0 && made->changes >= 0
@@ -339,11 +343,9 @@ static troupe_status open_desk(const char *state_folder, trp_desk **desk)
     return TROUPE_OK;
 }
 
-// With the lock of `all`, which has it no more. The desk's thread ends: it does not wait for that
-// lock.
+// One that has been taken from `all`: its thread ends, and nobody else has it.
 static void close_desk(trp_desk *desk)
 {
-    all.desk = NULL;
     trp_server_link_close(&desk->link);
     pthread_mutex_lock(&desk->lock);
     desk->closing = true;
@@ -351,6 +353,19 @@ static void close_desk(trp_desk *desk)
     wake(desk);
     pthread_join(desk->thread, NULL);
     free_desk(desk);
+}
+
+// Waits for the thread of one that went by itself.
+static void join_gone(void)
+{
+    pthread_mutex_lock(&all.lock);
+    trp_desk *gone = all.gone;
+    all.gone = NULL;
+    pthread_mutex_unlock(&all.lock);
+    if (gone == NULL)
+        return;
+    pthread_join(gone->thread, NULL);
+    free_desk(gone);
 }
 
 // Whether its server answers: one that was just killed may have its socket still. A connection that
@@ -378,61 +393,93 @@ static bool is_served(const trp_desk *desk)
     return served;
 }
 
-// One that nobody holds may be of another server, or have lost its own, or be the parent's. With
-// the lock of `all`.
-static void drop_stale(const char *state_folder)
-{
-    trp_desk *desk = all.desk;
-    if (desk == NULL || desk->holds > 0)
-        return;
-    if (desk->process != getpid())
-        all.desk = NULL; // Its threads are not here.
-    else if (strcmp(desk->folder, state_folder) != 0 || !is_served(desk))
-        close_desk(desk);
-}
-
-static void hold(trp_desk *desk)
-{
-    desk->holds++;
-    pthread_mutex_lock(&desk->lock);
-    desk->left_ms = 0;
-    pthread_mutex_unlock(&desk->lock);
-}
-
-// The runtime has ended: what lingers is not waited for.
+// The runtime has ended, or the program, or the library goes: what lingers is not waited for.
 static void stop(void)
 {
+    trp_desk *lingers = NULL;
     pthread_mutex_lock(&all.lock);
-    if (all.desk != NULL && all.desk->holds == 0 && all.desk->process == getpid())
-        close_desk(all.desk);
+    if (all.desk != NULL && all.desk->holds == 0) {
+        lingers = all.desk;
+        all.desk = NULL;
+    }
     pthread_mutex_unlock(&all.lock);
+    if (lingers != NULL)
+        close_desk(lingers);
+    join_gone();
+}
+
+// What the parent's threads have locked, nobody gives back here.
+static void in_forked_child(void)
+{
+    pthread_mutex_init(&all.opening, NULL);
+    pthread_mutex_init(&all.lock, NULL);
+    all.parents[0] = all.desk;
+    all.parents[1] = all.gone;
+    all.desk = all.gone = NULL;
+}
+
+static void register_ends(void)
+{
+    trp_at_stop(stop);
+    if (!all.registered)
+        all.registered = atexit(stop) == 0 && pthread_atfork(NULL, NULL, in_forked_child) == 0;
+}
+
+// The one that there is, with a hold; NULL: none is. One that nobody held may be of another server,
+// or have lost its own.
+static trp_desk *hold_now(const char *state_folder)
+{
+    pthread_mutex_lock(&all.lock);
+    trp_desk *now = all.desk;
+    bool unsure = now != NULL && now->holds == 0;
+    if (now != NULL) {
+        now->unsure = unsure;
+        now->holds++;
+    }
+    pthread_mutex_unlock(&all.lock);
+    if (!unsure)
+        return now;
+    bool good = strcmp(now->folder, state_folder) == 0 && is_served(now);
+    pthread_mutex_lock(&all.lock);
+    now->unsure = false;
+    if (!good)
+        all.desk = NULL;
+    pthread_mutex_unlock(&all.lock);
+    if (good)
+        return now;
+    close_desk(now);
+    return NULL;
 }
 
 troupe_status trp_desk_open(const char *state_folder, trp_desk **desk)
 {
     troupe_status status = TROUPE_OK;
-    pthread_mutex_lock(&all.lock);
-    drop_stale(state_folder);
-    trp_at_stop(stop);
-    if (all.desk == NULL)
-        status = open_desk(state_folder, &all.desk);
-    else if (strcmp(all.desk->folder, state_folder) == 0)
-        hold(all.desk);
-    else
+    pthread_mutex_lock(&all.opening);
+    register_ends();
+    join_gone();
+    trp_desk *now = hold_now(state_folder);
+    if (now == NULL) {
+        status = open_desk(state_folder, &now);
+        pthread_mutex_lock(&all.lock);
+        all.desk = now;
+        pthread_mutex_unlock(&all.lock);
+    } else if (strcmp(now->folder, state_folder) != 0) {
         status = troupe_fail(TROUPE_UNSUPPORTED,
                              "this process has jobs of the train server of %s: expected all of "
                              "one, and not of %s too",
-                             all.desk->folder, state_folder);
+                             now->folder, state_folder);
+        trp_desk_release(&now);
+    }
+    pthread_mutex_unlock(&all.opening);
     if (status == TROUPE_OK)
-        *desk = all.desk;
-    pthread_mutex_unlock(&all.lock);
+        *desk = now;
     return status;
 }
 
 trp_desk *trp_desk_now(void)
 {
     pthread_mutex_lock(&all.lock);
-    trp_desk *now = all.desk != NULL && all.desk->holds > 0 ? all.desk : NULL;
+    trp_desk *now = all.desk != NULL && all.desk->holds > 0 && !all.desk->unsure ? all.desk : NULL;
     if (now != NULL)
         now->holds++;
     pthread_mutex_unlock(&all.lock);
@@ -446,11 +493,8 @@ void trp_desk_release(trp_desk **held)
         return;
     *held = NULL;
     pthread_mutex_lock(&all.lock);
-    if (--desk->holds == 0) {
-        pthread_mutex_lock(&desk->lock);
-        desk->left_ms = trp_clock_ms(); // Its thread, which looks now and then, sees to the rest.
-        pthread_mutex_unlock(&desk->lock);
-    }
+    desk->left_ms = trp_clock_ms(); // Its thread, which looks now and then, sees to the rest.
+    desk->holds--;
     pthread_mutex_unlock(&all.lock);
 }
 

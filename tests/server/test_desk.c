@@ -3,8 +3,14 @@
 #include "real_server.h"
 
 #include <dirent.h>
+#include <pthread.h>
+#include <runtime/base/fault.h>
+#include <runtime/node/at_stop.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <train/desk.h>
 #include <unistd.h>
 
@@ -119,6 +125,98 @@ static void test_few_changes_are_read_at_once(void **state)
     assert_false(trp_desk_gathers(50 * US, &soon));
 }
 
+#ifdef TROUPE_FAULTS
+// ---- other threads, while one is opened or goes
+
+static sem_t there, further;
+
+static void wait_for(sem_t *sem)
+{
+    while (sem_wait(sem) != 0) // Interrupted.
+        continue;
+}
+
+static void tell_and_wait(void)
+{
+    sem_post(&there);
+    wait_for(&further);
+}
+
+static void *open_one(void *desk)
+{
+    trp_path folder;
+    troupe_must(trp_state_folder_find(&folder));
+    troupe_must(trp_desk_open(folder.text, desk));
+    return NULL;
+}
+
+// A server that does not answer is waited for by who opens the connection alone.
+static void test_nobody_waits_for_another_that_opens_one(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    trp_desk *desk = NULL;
+    trp_at_stop_run();
+    trp_fault_call_at("desk opens", 1, tell_and_wait);
+    assert_int_equal(pthread_create(&thread, NULL, open_one, &desk), 0);
+    wait_for(&there);
+    trp_at_stop_run();
+    assert_null(trp_desk_now());
+    sem_post(&further);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_non_null(desk);
+    trp_desk_release(&desk);
+}
+
+static int child_status;
+
+static void fork_and_open(void)
+{
+    pid_t child = fork();
+    trp_desk *desk = NULL;
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)alarm(30);
+        (void)open_one(&desk);
+        trp_desk_release(&desk);
+        _exit(7);
+    }
+    assert_int_equal(waitpid(child, &child_status, 0), child);
+}
+
+static void test_a_child_has_a_connection_of_its_own(void **state)
+{
+    (void)state;
+    trp_desk *desk = NULL;
+    trp_at_stop_run();
+    trp_fault_call_at("desk opens", 1, fork_and_open);
+    (void)open_one(&desk);
+    assert_true(WIFEXITED(child_status) && WEXITSTATUS(child_status) == 7);
+    trp_desk_release(&desk);
+}
+
+static atomic_bool has_left;
+
+static void leave_slowly(void)
+{
+    sem_post(&there);
+    (void)usleep(100000);
+    atomic_store(&has_left, true);
+}
+
+static void test_a_stop_waits_for_one_that_goes_by_itself(void **state)
+{
+    (void)state;
+    trp_desk *desk = NULL;
+    trp_fault_call_at("desk leaves", 1, leave_slowly);
+    (void)open_one(&desk);
+    trp_desk_release(&desk);
+    wait_for(&there); // A second later.
+    trp_at_stop_run();
+    assert_true(atomic_load(&has_left));
+}
+#endif
+
 static int end(void **state)
 {
     (void)state;
@@ -140,6 +238,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_it_goes_when_nobody_wants_it),
         cmocka_unit_test(test_another_server_has_another_connection),
         cmocka_unit_test(test_few_changes_are_read_at_once),
+#ifdef TROUPE_FAULTS
+        cmocka_unit_test(test_nobody_waits_for_another_that_opens_one),
+        cmocka_unit_test(test_a_child_has_a_connection_of_its_own),
+        cmocka_unit_test(test_a_stop_waits_for_one_that_goes_by_itself),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, end);
 }
