@@ -204,7 +204,7 @@ troupe_status troupe_results_best_with(const troupe_results *results,
                                        const troupe_trial_results **trial, double *value,
                                        const troupe_best_options *how)
 {
-    size_t best;
+    size_t best = 0;
     double best_value;
     TRP_REQUIRE(results);
     TRP_REQUIRE(trial);
@@ -219,7 +219,7 @@ troupe_status trp_trials_read_best(const char *path, const troupe_best_options *
                                    trp_trials *trials, const trp_seen_trial **best, double *value)
 {
     if (how != NULL) {
-        size_t index;
+        size_t index = 0;
         TROUPE_TRY(trp_trials_read_whole(path, trials));
         TROUPE_TRY(find_best(trials, how, &index, value));
         *best = trials->trials[index];
