@@ -47,9 +47,9 @@ static troupe_status check_reports(const troupe_gate *how)
     if (how->report_count > TRP_GATE_REPORTS_MAX)
         return troupe_fail(TROUPE_INVALID, "option .gate names %zu reports: expected at most %d",
                            how->report_count, TRP_GATE_REPORTS_MAX);
-    if (how->report_count > 0 && (how->first != 0 || how->every != 0 || how->reports == NULL))
+    if (how->report_count > 0 && (how->reports == NULL || (how->every != 0 && how->first == 0)))
         return troupe_fail(TROUPE_INVALID, "option .gate has a .report_count: expected .reports, "
-                                           "and neither .first nor .every");
+                                           "and .every only with a .first");
     for (size_t i = 0; i < how->report_count; i++)
         if (how->reports[i] <= (i > 0 ? how->reports[i - 1] : 0))
             return troupe_fail(TROUPE_INVALID,
@@ -81,7 +81,7 @@ troupe_status trp_gate_make(troupe_job *job, const troupe_gate *given, trp_gate 
     TROUPE_TRY(check_reports(&how));
     bool list = how.report_count > 0;
     how.first = how.first > 0 || list ? how.first : 1;
-    how.every = how.every > 0 || list ? how.every : 1;
+    how.every = how.every > 0 || how.first == 0 ? how.every : 1;
     how.timeout_ms = how.timeout_ms > 0 ? how.timeout_ms : DEFAULT_TIMEOUT_MS;
     trp_gate *gate = trp_alloc(sizeof *gate);
     if (gate == NULL)

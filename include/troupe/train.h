@@ -518,7 +518,8 @@ typedef struct troupe_gate {
     troupe_gate_answer (*decide)(void *user, struct troupe_job *job,
                                  const struct troupe_report_event *event, int *ranks);
     void *user;
-    const int *reports; // Instead of .first and .every: these alone, at most 64, which rise.
+    // These, at most 64, which rise; and those of .first and .every only where there is a .first.
+    const int *reports;
     size_t report_count;
 } troupe_gate;
 

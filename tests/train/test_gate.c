@@ -74,6 +74,37 @@ static void test_what_was_answered_makes_room(void **state)
     assert_int_equal(self.second, 901);
 }
 
+// Reports from 1 to 12, one bit each from the lowest on.
+static int named(troupe_gate how)
+{
+    trp_gate *gate;
+    int found = 0;
+    how.size = sizeof how;
+    how.decide = keep;
+    assert_int_equal(trp_gate_make(NULL, &how, &gate), TROUPE_OK);
+    const trp_gate_plan plan = trp_gate_plan_of(gate);
+    for (int number = 1; number <= 12; number++)
+        found |= trp_gate_names(&plan, number) << (number - 1);
+    trp_gate_free(gate);
+    return found;
+}
+
+static void test_which_reports_a_gate_names(void **state)
+{
+    (void)state;
+    static const int some[] = {2, 3, 7};
+    assert_int_equal(named((troupe_gate){0}), 0xfff);
+    assert_int_equal(named((troupe_gate){.first = 3, .every = 4}), 0x444);
+    assert_int_equal(named((troupe_gate){.reports = some, .report_count = 3}), 0x046);
+    assert_int_equal(named((troupe_gate){.reports = some, .report_count = 3, .first = 9}), 0xf46);
+    assert_int_equal(
+        named((troupe_gate){.reports = some, .report_count = 3, .first = 8, .every = 3}), 0x4c6);
+    trp_gate *gate;
+    troupe_gate how = {
+        .size = sizeof how, .decide = keep, .reports = some, .report_count = 3, .every = 2};
+    assert_int_equal(trp_gate_make(NULL, &how, &gate), TROUPE_INVALID);
+}
+
 static int make_folder(void **state)
 {
     (void)state;
@@ -91,6 +122,7 @@ static int remove_folder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_which_reports_a_gate_names),
         cmocka_unit_test_setup_teardown(test_the_newest_is_asked_about_whatever_waits, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(test_what_was_answered_makes_room, make_folder,

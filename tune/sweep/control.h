@@ -26,8 +26,10 @@ typedef struct trp_slot {
     bool pauses_first; // or to pause, as soon as it runs.
     bool gated;        // Its reports wait where the scheduler may decide something,
     bool saves;        // and a stop leaves it a report for its last checkpoint.
+    // Those that wait: these, and all from that one on; 0: no others.
     int reports[TRP_GATED_MAX];
     size_t report_count;
+    int all_from;
 } trp_slot;
 
 // A report that came while its trial was to be paused: it is decided on when the trial goes on.

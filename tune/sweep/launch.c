@@ -153,19 +153,22 @@ typedef struct handed {
     const troupe_gate *gate; // That one or the user's; NULL: none.
 } handed;
 
-// The reports at which the scheduler may decide something. False: any, or more than can be named.
-static bool gated_reports(trp_control *control, const trp_trial *trial, trp_slot *of)
+// The reports at which the scheduler may decide something: those that can be listed, and all behind
+// these where there are more.
+static void gate_reports(const trp_control *control, const trp_trial *trial, trp_slot *of)
 {
-    int at = trial->base;
-    for (of->report_count = 0; of->report_count < TRP_GATED_MAX; of->report_count++) {
-        int next = trp_study_decides_at(control->study, trial->number, at);
+    int at = trial->base, limit = control->sweep->reports_most;
+    of->report_count = 0;
+    of->all_from = 0;
+    while (of->report_count < TRP_GATED_MAX) {
+        bool ends = of->report_count > 0 && limit > 0 && at >= limit; // There.
+        int next = ends ? 0 : trp_study_decides_at(control->study, trial->number, at);
         if (next <= at)
-            return true;
-        of->reports[of->report_count] = next - trial->base;
+            return;
+        of->reports[of->report_count++] = next - trial->base;
         at = next;
     }
-    of->report_count = 0;
-    return false;
+    of->all_from = at + 1 - trial->base;
 }
 
 // Whether the run's gate is asked at the report where the trial's last decision was. A scheduler of
@@ -175,9 +178,10 @@ static bool asks_at_decision(trp_control *control, const trp_trial *trial, const
     int report = 0;
     troupe_verdict verdict = {.size = sizeof verdict};
     trp_study_decided(control->study, trial->number, &report, &verdict);
-    bool asks = of->report_count == 0; // At all of them.
+    report -= trial->base;
+    bool asks = of->all_from > 0 && report >= of->all_from;
     for (size_t i = 0; i < of->report_count; i++)
-        asks = asks || of->reports[i] == report - trial->base;
+        asks = asks || of->reports[i] == report;
     return of->gated && asks;
 }
 
@@ -201,8 +205,8 @@ static troupe_status hand(trp_control *control, trp_trial *trial, handed *to)
                      .reopened = trial->reopens,
                      .saves =
                          sweep->trainer->stages != NULL && sweep->trainer->stages->saves_when_due};
-    bool listed = gated_reports(control, trial, of);
-    of->gated = sweep->port->has_gates && users == NULL && (!listed || of->report_count > 0);
+    gate_reports(control, trial, of);
+    of->gated = sweep->port->has_gates && users == NULL && of->report_count > 0;
     bool first = trial->reopens && (trial->acts_first || !asks_at_decision(control, trial, of));
     of->stops_first = first && trp_trial_is_stopping(trial);
     of->pauses_first = first && !of->stops_first && trial->decision == TROUPE_ACT_PAUSE;
@@ -217,8 +221,10 @@ static troupe_status hand(trp_control *control, trp_trial *trial, handed *to)
                                  .timeout_ms = GATE_MS,
                                  .decide = follow_gate,
                                  .user = of,
-                                 .reports = listed ? of->reports : NULL,
-                                 .report_count = of->report_count};
+                                 .reports = of->reports,
+                                 .report_count = of->report_count,
+                                 .first = of->all_from,
+                                 .every = of->all_from > 0};
     to->gate = of->gated ? &to->of_sweep : users;
     return TROUPE_OK;
 }

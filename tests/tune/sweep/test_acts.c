@@ -191,6 +191,90 @@ static void test_a_trial_that_fails_is_tried_again(void **state)
     }
 }
 
+// ---- the reports that wait
+
+static struct {
+    bool gated;
+    int first, every, reports[64];
+    size_t count;
+} named;
+
+static troupe_status see_gate(const troupe_trainer *trainer, const void *config,
+                              const troupe_follower *given, troupe_job **job,
+                              const troupe_train_options *how)
+{
+    named.gated = how->gate != NULL;
+    if (named.gated) {
+        named.first = how->gate->first;
+        named.every = how->gate->every;
+        named.count = how->gate->report_count;
+        assert_in_range(named.count, 0, 64);
+        memcpy(named.reports, how->gate->reports, named.count * sizeof *named.reports);
+    }
+    return fake_submit(trainer, config, given, job, how);
+}
+
+static bool waits(int report)
+{
+    for (size_t i = 0; i < named.count; i++)
+        if (named.reports[i] == report)
+            return true;
+    return named.first > 0 && report >= named.first && (report - named.first) % named.every == 0;
+}
+
+// A trial reaches its limit at most; what cannot be listed is all that comes behind the list.
+static void test_the_reports_wait_at_which_something_is_decided(void **state)
+{
+    (void)state;
+    enum { MANY = 200 };
+    const struct {
+        troupe_scheduler *scheduler;
+        int every, limit; // 0: none.
+        int all_from;     // What wait from there on; 0: none.
+    } cases[] = {
+        {troupe_pbt(.interval = 4, .limit = 30), 4, 30, 0},
+        {troupe_pbt(.interval = 2, .limit = 190), 2, 190, 129},
+        {troupe_pbt(.interval = 3), 3, 0, 193},
+        {troupe_asha(.reduction = 3, .limit = 40), 0, 40, 0},
+        {troupe_hyperband(.limit = 27), 0, 27, 0},
+        {troupe_stopping(NULL, &(troupe_stop_when){.size = sizeof(troupe_stop_when), .reports = 6}),
+         0, 6, 0},
+        {NULL, 0, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        troupe_sweep *sweep;
+        trp_sweep_port port = fake_port;
+        port.has_gates = true;
+        port.submit = see_gate;
+        fake_open(1);
+        memset(&named, 0, sizeof named);
+        ok(trp_sweep_run(&port, &fit, space, ROWS, &sweep,
+                         &(troupe_tune_options){
+                             .size = sizeof(troupe_tune_options),
+                             .metric = "loss",
+                             .goal = TROUPE_MINIMIZE,
+                             .trials = 1,
+                             .search = TROUPE_SEARCH_RANDOM,
+                             .scheduler = cases[i].scheduler,
+                             .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)}));
+        int limit = cases[i].limit, all_from = cases[i].all_from, count = 0;
+        for (int report = 1; report <= MANY; report++) {
+            bool behind = all_from > 0 && report >= all_from;
+            bool due = behind || report == limit ||
+                       (cases[i].every > 0 && report % cases[i].every == 0 &&
+                        (limit == 0 || report < limit));
+            count += waits(report);
+            if (cases[i].every > 0 || report >= limit)
+                assert_int_equal(waits(report), due);
+        }
+        assert_int_equal(named.gated, count > 0);
+        if (cases[i].every == 0)
+            assert_in_range(count, limit > 0, 5); // Rungs, and the limit.
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +285,7 @@ int main(void)
         cmocka_unit_test(test_a_paused_trial_goes_on_as_a_clone_or_larger),
         cmocka_unit_test(test_a_trial_gets_other_ranks),
         cmocka_unit_test(test_a_trial_that_fails_is_tried_again),
+        cmocka_unit_test(test_the_reports_wait_at_which_something_is_decided),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
 }
