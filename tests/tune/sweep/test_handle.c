@@ -229,7 +229,16 @@ static void test_one_that_runs_can_be_freed(void **state)
 
 // ---- when it stops by itself
 
-// G11.
+static bool first_is_asked_to_stop(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&fake.lock);
+    bool asked = fake.submitted > 0 && (fake.jobs[0] == NULL || fake.jobs[0]->stop);
+    pthread_mutex_unlock(&fake.lock);
+    return asked;
+}
+
+// G11: its time may be over before the first trial runs.
 static void test_a_sweep_ends_with_its_time(void **state)
 {
     (void)state;
@@ -238,14 +247,13 @@ static void test_a_sweep_ends_with_its_time(void **state)
     fake_open(1);
     fake.curve = at_the_door;
     ok(START(&sweep, .trials = 50, .time_budget_s = 0.05));
-    open_door(1);
-    assert_int_equal(troupe_sweep_wait(sweep, 100), TROUPE_TIMED_OUT);
-    open_door(1000);
-    ok(troupe_sweep_wait(sweep, SUPPORT_SOON_MS));
+    assert_true(support_wait_until(first_is_asked_to_stop, NULL, SUPPORT_SOON_MS));
     assert_true(troupe_sweep_elapsed_s(sweep) >= 0.05);
+    open_door(1000);
+    ok(troupe_sweep_wait(sweep, SUPPORT_SLOWER * SUPPORT_SOON_MS));
     const troupe_trial *trial = troupe_sweep_trial(sweep, 0);
     assert_int_equal(trial->state, TROUPE_TRIAL_STOPPED);
-    assert_int_equal(trial->reports, 2); // One was on its way.
+    assert_in_range(trial->reports, 0, 1); // One may be on its way.
     assert_in_range(troupe_sweep_count(sweep), 1, 2);
     troupe_sweep_free(&sweep);
     fake_shut();
