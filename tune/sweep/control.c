@@ -22,17 +22,32 @@ void trp_control_back(trp_control *control)
 
 // ---- events
 
+// Of a server's job that was found again all that it has been through is told: what it is now
+// counts, once nothing is left to be told of how it came there.
+static bool is_past(const trp_control *control, const trp_trial *trial, const trp_event *event)
+{
+    troupe_job_status now;
+    if (control->sweep->how.server == TROUPE_SERVER_NONE)
+        return false;
+    control->sweep->port->status(trial->job, &now);
+    return now.state != event->state ||
+           (now.state == TROUPE_JOB_PAUSED && now.reports != trial->slot->told);
+}
+
 static troupe_status take_state(trp_control *control, trp_trial *trial, const trp_event *event)
 {
+    bool past = event->state != TROUPE_JOB_DONE && is_past(control, trial, event);
     switch (event->state) {
     case TROUPE_JOB_RUNNING:
-        trp_control_job_begins(control, trial);
+        if (!past)
+            trp_control_job_begins(control, trial);
         trial->pid = event->pid;
         break;
     case TROUPE_JOB_DONE:
         return trp_control_collect(control, trial);
     case TROUPE_JOB_PAUSED:
-        trp_control_job_paused(control, trial);
+        if (!past)
+            trp_control_job_paused(control, trial);
         break;
     case TROUPE_JOB_QUEUED:
     case TROUPE_JOB_RESTARTING:
@@ -61,18 +76,24 @@ static void show_if_due(trp_control *control)
         trp_sweep_show(&control->progress, control->sweep, now);
 }
 
-// A runtime that is stopped by another thread ends jobs, and may do so without a word.
+// A runtime that is stopped by another thread ends jobs, and may do so without a word. A follower
+// may have missed a report, which a pause is behind.
 static troupe_status collect_silent(trp_control *control)
 {
     troupe_sweep *sweep = control->sweep;
     for (int i = 0; i < sweep->count; i++) {
+        trp_trial *trial = sweep->trials[i];
         troupe_job_status status;
-        if (sweep->trials[i]->job == NULL)
+        if (trial->job == NULL)
             continue;
-        sweep->port->status(sweep->trials[i]->job, &status);
+        sweep->port->status(trial->job, &status);
+        if (status.state == TROUPE_JOB_PAUSED && trial->slot->told != status.reports) {
+            trial->slot->told = status.reports;
+            trp_control_job_paused(control, trial);
+        }
         if (status.state != TROUPE_JOB_DONE)
             continue;
-        TROUPE_TRY(trp_control_collect(control, sweep->trials[i]));
+        TROUPE_TRY(trp_control_collect(control, trial));
         control->progress.changed = true;
     }
     return TROUPE_OK;

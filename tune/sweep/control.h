@@ -20,6 +20,7 @@ typedef struct trp_slot {
     const trp_sweep_port *port;
     trp_events *events;
     int trial, run;
+    int told; // The controller's: the last report that it has heard of.
     trp_dealt dealt;
     bool reopened;     // An earlier life of the program has left the run,
     bool stops_first;  // which is to stop,

@@ -270,6 +270,7 @@ troupe_status trp_control_take_report(trp_control *control, trp_trial *trial, tr
     troupe_report_event report = (*event)->report;
     int number = report.number;
     troupe_act act = TROUPE_ACT_GO_ON;
+    trial->slot->told = number;
     TROUPE_TRY(keep_checkpoint(trial, &report, &is_new)); // The report's line says it.
     report.number += trial->base;
     report.elapsed_s += trial->base_s;

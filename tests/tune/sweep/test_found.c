@@ -1,0 +1,220 @@
+// test_found.c: jobs of a train server that an earlier life of the sweep has left: what they have
+// been through is told from the beginning, and what they are now counts.
+#include "follow.h"
+
+#include <tune/sweep/control.h>
+
+// What a trial's first job has been through: R it runs, P it is paused, Q it goes on, . it makes a
+// report, c that has a checkpoint, E it has ended by itself, S it was stopped. NULL: the server
+// knows none.
+static const char *past[FAKE_JOBS_MAX];
+
+static void tell_report(struct troupe_job *job)
+{
+    const troupe_metric metrics[] = {{"epoch", ++job->number},
+                                     {"loss", fake_quadratic(&job->config, job->number)}};
+    const troupe_report_event event = {
+        .number = job->number, .metrics = metrics, .count = 2, .elapsed_s = job->number * 0.5};
+    job->follower.report(job->follower.user, job, &event);
+}
+
+static void tell_checkpoint(struct troupe_job *job)
+{
+    char folder[32];
+    snprintf(folder, sizeof folder, "checkpoint_%06d", job->number);
+    const troupe_checkpoint_event event = {
+        .number = job->number, .report = job->number, .folder = folder};
+    job->follower.checkpoint(job->follower.user, job, &event);
+}
+
+static void tell_past(struct troupe_job *job, const char *what)
+{
+    for (; *what != '\0'; what++) {
+        if (*what == '.')
+            tell_report(job);
+        else if (*what == 'c')
+            tell_checkpoint(job);
+        if (*what == '.' || *what == 'c')
+            continue;
+        job->state = *what == 'R'   ? TROUPE_JOB_RUNNING
+                     : *what == 'P' ? TROUPE_JOB_PAUSED
+                     : *what == 'Q' ? TROUPE_JOB_QUEUED
+                                    : TROUPE_JOB_DONE;
+        job->result.stopped = *what == 'S';
+        job->follower.state(job->follower.user, job, job->state);
+    }
+}
+
+// All of it is told before the sweep has its first turn.
+static troupe_status find_with_past(const char *key, const troupe_follower *with,
+                                    const troupe_gate *gate, troupe_job **job)
+{
+    int trial = 0, run = 0;
+    (void)gate;
+    if (sscanf(key, "sweep-%*[^-]-%d-%d", &trial, &run) != 1 || past[trial] == NULL)
+        return troupe_fail(TROUPE_NOT_FOUND, "no job '%s'", key);
+    struct troupe_job *made = calloc(1, sizeof *made);
+    made->config = (fake_settings){.rate = 0.5, .hidden = 32, .epochs = 9};
+    made->follower = *with;
+    made->trial = trial;
+    tell_past(made, past[trial]);
+    pthread_mutex_lock(&fake.lock);
+    made->answered = made->number;
+    made->pause = made->state == TROUPE_JOB_PAUSED;
+    fake.running += made->state == TROUPE_JOB_RUNNING;
+    fake.jobs[fake.submitted++] = made;
+    fake.open++;
+    pthread_cond_broadcast(&fake.changed);
+    pthread_mutex_unlock(&fake.lock);
+    *job = made;
+    return TROUPE_OK;
+}
+
+// ---- lives of a sweep, one trial at a time
+
+static void live(const char *folder, int trials, troupe_scheduler *scheduler, troupe_sweep **sweep)
+{
+    static trp_sweep_port port; // The sweep's as long as that is there.
+    port = fake_port;
+    port.find = find_with_past;
+    fake_open(1);
+    fake.lockstep = true;
+    ok(trp_sweep_run(
+        &port, &fit, space, ROWS, sweep,
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options),
+                               .metric = "loss",
+                               .goal = TROUPE_MINIMIZE,
+                               .trials = trials,
+                               .concurrent = 1,
+                               .name = "lives",
+                               .search = TROUPE_SEARCH_RANDOM,
+                               .server = TROUPE_SERVER_AUTO,
+                               .open = TROUPE_OPEN_RESUME_OR_NEW,
+                               .scheduler = fake_paced(scheduler),
+                               .train = TROUPE_OPTIONS(troupe_train_options, .storage = folder)}));
+}
+
+static void let_go(troupe_sweep **sweep)
+{
+    troupe_sweep_free(sweep);
+    fake_shut();
+    memset(past, 0, sizeof past);
+}
+
+// The sweep's record, the caller's to free.
+static char *record_in(const char *folder)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/lives/trials.jsonl", folder);
+    return support_read_file(path);
+}
+
+// Its record ends with the first line that has `text`, as of a tuner that was killed then. Returns
+// how long it is.
+static size_t cut_behind(const char *folder, const char *text)
+{
+    char path[600], *record = record_in(folder), *end = strstr(record, text);
+    assert_non_null(end);
+    size_t size = (size_t)(strchr(end, '\n') + 1 - record);
+    snprintf(path, sizeof path, "%s/lives/trials.jsonl", folder);
+    support_write_file(path, record, size);
+    free(record);
+    return size;
+}
+
+// Folders of runs that no line says of, in a life that made none of them.
+static void remove_runs(const char *folder)
+{
+    char command[600], output[400];
+    snprintf(command, sizeof command, "rm -r %s/lives/fit_*_00000_1", folder);
+    assert_int_equal(support_run(command, output, sizeof output), 0);
+}
+
+// The trial has made its last report, at which it was to be paused, and ends. It was paused before.
+static void test_a_pause_of_before_gives_no_place_away(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_PAUSE},
+                                 {.trial = 0, .report = 6, .act = TROUPE_ACT_PAUSE}};
+    static const going_on goings[] = {{.trial = 0, .after_trial = 1, .after_report = 9}};
+    char *folder = support_directory_make();
+    troupe_sweep *sweep;
+    live(folder, 3, FOLLOW(steps, goings), &sweep);
+    let_go(&sweep);
+    size_t size = cut_behind(folder, "\"trial\": 0, \"number\": 6,");
+    past[0] = "R...PQR...E";
+    live(folder, 3, FOLLOW(steps, goings), &sweep);
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_TERMINATED);
+    let_go(&sweep);
+    char *record = record_in(folder);
+    const char *end = strstr(record + size, "\"event\": \"end\", \"trial\": 0,");
+    const char *next = strstr(record + size, "\"event\": \"suggest\", \"trial\": 2,");
+    assert_non_null(end);
+    assert_non_null(next);
+    assert_true(end < next);
+    free(record);
+    support_directory_remove(folder);
+}
+
+// Each is paused by now; the other one waits for the place that the source seems to have given away
+// before.
+static void test_a_clone_begins_with_all_that_its_source_has_saved(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 3, .act = TROUPE_ACT_PAUSE},
+                                 {.trial = 1, .report = 2, .act = TROUPE_ACT_PAUSE},
+                                 {.trial = 1, .report = 4, .act = TROUPE_ACT_PAUSE}};
+    static const going_on goings[] = {{.trial = 1, .after_trial = 1, .after_report = 2},
+                                      {.trial = 0,
+                                       .after_trial = 1,
+                                       .after_report = 4,
+                                       .how = {.act = TROUPE_ACT_CLONE, .source = 1}},
+                                      {.trial = 1, .after_trial = 0, .after_report = 9}};
+    char *folder = support_directory_make();
+    troupe_sweep *sweep;
+    live(folder, 2, FOLLOW(steps, goings), &sweep);
+    let_go(&sweep);
+    (void)cut_behind(folder, "\"trial\": 1, \"number\": 4,");
+    past[0] = "R...P";
+    past[1] = "R..PQR...cP";
+    live(folder, 2, FOLLOW(steps, goings), &sweep);
+    assert_int_equal(fake.submitted, 3);
+    assert_string_equal(fake.seen[2].from, "checkpoint_000005");
+    let_go(&sweep);
+    support_directory_remove(folder);
+}
+
+// Its job was ended, as nothing but what is paused was left.
+static void test_a_trial_that_was_put_by_goes_on_as_another_run(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 4, .act = TROUPE_ACT_PAUSE}};
+    static const going_on goings[] = {{.trial = 0, .after_trial = 1, .after_report = 9}};
+    char *folder = support_directory_make();
+    troupe_sweep *sweep;
+    live(folder, 2, follow(steps, 1, NULL, 0), &sweep);
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_PAUSED);
+    let_go(&sweep);
+    for (int killed = 0; killed < 2; killed++) { // The second time behind the line that it goes on.
+        past[0] = "R....PS";
+        live(folder, 2, FOLLOW(steps, goings), &sweep);
+        assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_TERMINATED);
+        let_go(&sweep);
+        char *record = record_in(folder), *run = strstr(record, "\"event\": \"run\"");
+        assert_non_null(run);
+        free(record);
+        (void)cut_behind(folder, "\"event\": \"again\"");
+        remove_runs(folder);
+    }
+    support_directory_remove(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_pause_of_before_gives_no_place_away),
+        cmocka_unit_test(test_a_clone_begins_with_all_that_its_source_has_saved),
+        cmocka_unit_test(test_a_trial_that_was_put_by_goes_on_as_another_run),
+    };
+    return cmocka_run_group_tests(tests, make_storage, remove_storage);
+}
