@@ -210,7 +210,7 @@ static troupe_status follow_up(trp_control *control, trp_trial *trial, troupe_st
     bool between = status == TROUPE_OK && stopped && !trial->halted && !trial->broken;
     if (between && trial->decision == TROUPE_ACT_CLONE)
         return trp_control_go_on_as_clone(control, trial);
-    if (between && trial->put_by)
+    if (between && trial->put_by && trial->decision == TROUPE_ACT_GO_ON)
         return trp_control_go_on_as_it_was(control, trial);
     if (between && trial->decision == TROUPE_ACT_PAUSE) { // It is put by.
         trp_trial_paused(trial);

@@ -281,6 +281,7 @@ static troupe_status find_job(trp_control *control, trp_trial *trial)
     bool paused = trial->decision == TROUPE_ACT_PAUSE;
     bool is_over = trp_study_state(control->study, trial->number) == TROUPE_STUDY_STOPPED;
     troupe_status status = trp_control_find(control, trial);
+    trial->put_by = trial->put_by || paused;
     if (status == TROUPE_OK)
         return TROUPE_OK;
     if (status != TROUPE_NOT_FOUND)

@@ -225,6 +225,7 @@ troupe_status trp_control_take_new(trp_control *control, trp_trial *trial,
     double values[TRP_OBJECTIVES_MAX];
     bool usable;
     trial->taken = report->number;
+    trial->put_by = false;
     TROUPE_TRY(trp_control_remember(control, trial, report, values, &usable));
     // What comes until the job has stopped counts, and no more.
     if (!trp_trial_is_stopping(trial) && usable)

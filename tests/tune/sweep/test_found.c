@@ -72,11 +72,14 @@ static troupe_status find_with_past(const char *key, const troupe_follower *with
 
 // ---- lives of a sweep, one trial at a time
 
+static bool ends_instead; // A job that is to go on, as an earlier life has asked it to.
+
 static void live(const char *folder, int trials, troupe_scheduler *scheduler, troupe_sweep **sweep)
 {
     static trp_sweep_port port; // The sweep's as long as that is there.
     port = fake_port;
     port.find = find_with_past;
+    port.go_on = ends_instead ? fake_stop : fake_go_on;
     fake_open(1);
     fake.lockstep = true;
     ok(trp_sweep_run(
@@ -99,6 +102,7 @@ static void let_go(troupe_sweep **sweep)
     troupe_sweep_free(sweep);
     fake_shut();
     memset(past, 0, sizeof past);
+    ends_instead = false;
 }
 
 // The sweep's record, the caller's to free.
@@ -122,12 +126,14 @@ static size_t cut_behind(const char *folder, const char *text)
     return size;
 }
 
-// Folders of runs that no line says of, in a life that made none of them.
-static void remove_runs(const char *folder)
+static void add_to_record(const char *folder, const char *line)
 {
-    char command[600], output[400];
-    snprintf(command, sizeof command, "rm -r %s/lives/fit_*_00000_1", folder);
-    assert_int_equal(support_run(command, output, sizeof output), 0);
+    char path[600];
+    snprintf(path, sizeof path, "%s/lives/trials.jsonl", folder);
+    FILE *file = fopen(path, "ae");
+    assert_non_null(file);
+    fputs(line, file);
+    fclose(file);
 }
 
 // The trial has made its last report, at which it was to be paused, and ends. It was paused before.
@@ -184,28 +190,49 @@ static void test_a_clone_begins_with_all_that_its_source_has_saved(void **state)
     support_directory_remove(folder);
 }
 
-// Its job was ended, as nothing but what is paused was left.
+// Its job has ended, as nothing but what is paused was left, or does so as it is to go on; and the
+// line that it goes on is there, or not.
 static void test_a_trial_that_was_put_by_goes_on_as_another_run(void **state)
 {
     (void)state;
     static const step steps[] = {{.trial = 0, .report = 4, .act = TROUPE_ACT_PAUSE}};
     static const going_on goings[] = {{.trial = 0, .after_trial = 1, .after_report = 9}};
-    char *folder = support_directory_make();
-    troupe_sweep *sweep;
-    live(folder, 2, follow(steps, 1, NULL, 0), &sweep);
-    assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_PAUSED);
-    let_go(&sweep);
-    for (int killed = 0; killed < 2; killed++) { // The second time behind the line that it goes on.
-        past[0] = "R....PS";
+    static const char again[] = "{\"event\": \"again\", \"trial\": 0, \"fresh\": false}\n";
+    for (int i = 0; i < 4; i++) {
+        char *folder = support_directory_make();
+        troupe_sweep *sweep;
+        live(folder, 2, follow(steps, 1, NULL, 0), &sweep);
+        assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_PAUSED);
+        let_go(&sweep);
+        if (i >= 2)
+            add_to_record(folder, again);
+        past[0] = i % 2 == 0 ? "R....PS" : "R....P";
+        ends_instead = true;
         live(folder, 2, FOLLOW(steps, goings), &sweep);
         assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_TERMINATED);
         let_go(&sweep);
-        char *record = record_in(folder), *run = strstr(record, "\"event\": \"run\"");
-        assert_non_null(run);
+        char *record = record_in(folder);
+        assert_non_null(strstr(record, "\"event\": \"run\""));
         free(record);
-        (void)cut_behind(folder, "\"event\": \"again\"");
-        remove_runs(folder);
+        support_directory_remove(folder);
     }
+}
+
+static void test_a_trial_that_is_over_as_it_was_paused_is_stopped(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 4, .act = TROUPE_ACT_PAUSE}};
+    static const going_on goings[] = {
+        {.trial = 0, .over = true, .after_trial = 1, .after_report = 9}};
+    char *folder = support_directory_make();
+    troupe_sweep *sweep;
+    live(folder, 2, follow(steps, 1, NULL, 0), &sweep);
+    let_go(&sweep);
+    past[0] = "R....P";
+    live(folder, 2, FOLLOW(steps, goings), &sweep);
+    assert_int_equal(fake.submitted, 1);
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_STOPPED);
+    let_go(&sweep);
     support_directory_remove(folder);
 }
 
@@ -215,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_a_pause_of_before_gives_no_place_away),
         cmocka_unit_test(test_a_clone_begins_with_all_that_its_source_has_saved),
         cmocka_unit_test(test_a_trial_that_was_put_by_goes_on_as_another_run),
+        cmocka_unit_test(test_a_trial_that_is_over_as_it_was_paused_is_stopped),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
 }
