@@ -99,16 +99,6 @@ static troupe_status collect_silent(trp_control *control)
     return TROUPE_OK;
 }
 
-// Until progress or a trial is due, and never so long that the end of a silent job goes unseen.
-int64_t trp_control_due_ns(const trp_control *control)
-{
-    int64_t due = trp_progress_due_ns(&control->progress), until = trp_clock_ns() + LOOK_NS;
-    const int64_t others[] = {control->due_ns, control->then_ns, control->budget_ns};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        until = others[i] != 0 && others[i] < until ? others[i] : until;
-    return due >= 0 && due < until ? due : until;
-}
-
 // ---- what is next
 
 // What the study says of a free place. *done: nothing can be begun now.
@@ -187,19 +177,36 @@ static bool may_begin(const trp_control *control)
     return control->begun || control->went_on ? !is_to_halt(control) : !control->halts;
 }
 
+// Whether there is a place for one more.
+static bool is_open(const trp_control *control)
+{
+    bool paused = control->paused && !control->halted;
+    return !control->lost && !control->shelves && !paused &&
+           control->busy < control->sweep->how.concurrent && may_begin(control);
+}
+
 // Begins as many as may run at once, and can be now.
 static troupe_status submit_next(trp_control *control)
 {
-    const troupe_sweep *sweep = control->sweep;
-    bool paused = control->paused && !control->halted;
-    bool done = control->lost || control->shelves || paused;
-    while (!done && control->busy < sweep->how.concurrent && may_begin(control)) {
+    bool done = false;
+    while (!done && is_open(control)) {
         if (control->ready != NULL)
             TROUPE_TRY(submit_ready(control, &done));
         else
             TROUPE_TRY(take_next(control, &done));
     }
     return TROUPE_OK;
+}
+
+// Until progress or a trial is due, and never so long that the end of a silent job goes unseen.
+int64_t trp_control_due_ns(const trp_control *control)
+{
+    int64_t due = trp_progress_due_ns(&control->progress), until = trp_clock_ns() + LOOK_NS;
+    const int64_t others[] = {control->due_ns, is_open(control) ? control->then_ns : 0,
+                              control->budget_ns};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        until = others[i] != 0 && others[i] < until ? others[i] : until;
+    return due >= 0 && due < until ? due : until;
 }
 
 // A run of an earlier life that is to come to its pause, and has no job to do so: it stays in the

@@ -2,6 +2,8 @@
 #include "fake_train.h"
 
 #include <runtime/base/memory.h>
+#include <stdatomic.h>
+#include <unistd.h>
 
 static const char first[] =
     "{\"event\": \"sweep\", \"trainer\": \"fit\", \"metric\": \"loss\", \"goal\": \"minimize\", "
@@ -330,6 +332,57 @@ static void test_what_passes_is_waited_for(void **state)
     }
 }
 
+static atomic_int looks;
+
+static void counting_status(troupe_job *job, troupe_job_status *status)
+{
+    atomic_fetch_add(&looks, 1);
+    fake_status(job, status);
+}
+
+static bool is_refused(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&fake.lock);
+    bool refused = fake.submitted > 1;
+    pthread_mutex_unlock(&fake.lock);
+    return refused;
+}
+
+// A trial is to be submitted again, and nothing is begun: the controller sleeps meanwhile.
+static void test_what_may_not_begin_is_not_waited_for(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    trp_sweep_port port = fake_port;
+    port.status = counting_status;
+    fake_open(1);
+    fake.lockstep = true; // The first one makes a report, and has no answer.
+    fake.refuse_from = 1;
+    fake.refuse_until = FAKE_JOBS_MAX;
+    fake.refusal = TROUPE_TIMED_OUT;
+    ok(trp_sweep_begin(
+        &port, &fit, space, ROWS, &sweep,
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options),
+                               .metric = "loss",
+                               .goal = TROUPE_MINIMIZE,
+                               .trials = 2,
+                               .concurrent = 2,
+                               .search = TROUPE_SEARCH_RANDOM,
+                               .server = TROUPE_SERVER_AUTO,
+                               .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)}));
+    assert_true(support_wait_until(is_refused, NULL, SUPPORT_SOON_MS));
+    troupe_sweep_pause(sweep);
+    usleep(500000); // It would have been submitted again in the first tenth of this or so.
+    int before = atomic_load(&looks);
+    usleep(200000);
+    assert_in_range(atomic_load(&looks) - before, 0, 50);
+    troupe_sweep_stop(sweep);
+    ok(troupe_sweep_wait(sweep, SUPPORT_SOON_MS));
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
 static void test_another_job_with_a_trials_key_ends_the_sweep_and_leaves_its_jobs(void **state)
 {
     (void)state;
@@ -362,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_a_new_number_is_put_down_when_all_are_found),
         cmocka_unit_test(test_a_trial_that_was_given_up_stays_so),
         cmocka_unit_test(test_what_passes_is_waited_for),
+        cmocka_unit_test(test_what_may_not_begin_is_not_waited_for),
         cmocka_unit_test(test_another_job_with_a_trials_key_ends_the_sweep_and_leaves_its_jobs),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
