@@ -267,12 +267,12 @@ static troupe_status keep_checkpoint(trp_trial *trial, const troupe_report_event
 
 troupe_status trp_control_take_report(trp_control *control, trp_trial *trial, trp_event **event)
 {
-    bool is_new;
+    bool is_new, is_put_down = false;
     troupe_report_event report = (*event)->report;
     int number = report.number;
     troupe_act act = TROUPE_ACT_GO_ON;
     trial->slot->told = number;
-    TROUPE_TRY(keep_checkpoint(trial, &report, &is_new)); // The report's line says it.
+    TROUPE_TRY(keep_checkpoint(trial, &report, &is_new));
     report.number += trial->base;
     report.elapsed_s += trial->base_s;
     if (trial->decision == TROUPE_ACT_CLONE) // It is another one's from then on.
@@ -283,8 +283,13 @@ troupe_status trp_control_take_report(trp_control *control, trp_trial *trial, tr
         act = trp_trial_is_stopping(trial) ? TROUPE_ACT_STOP : trial->decision;
     else if (trial->decision == TROUPE_ACT_PAUSE && !trp_trial_is_stopping(trial))
         TROUPE_TRY(keep_pent(control, trial, event));
-    else
+    else {
         TROUPE_TRY(take_now(control, trial, &report, &act));
+        is_put_down = true; // With its checkpoint.
+    }
+    if (is_new && !is_put_down)
+        trp_journal_checkpoint(control->record, control->sweep, trial, trial->saved,
+                               trial->checkpoint);
     if (trial->slot->gated) // What a gate answers follows from the report's line.
         trp_tune_record_write(control->record);
     trp_events_deal(&control->events, &trial->slot->dealt, number, act, trial->ranks);

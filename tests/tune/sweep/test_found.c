@@ -73,6 +73,7 @@ static troupe_status find_with_past(const char *key, const troupe_follower *with
 // ---- lives of a sweep, one trial at a time
 
 static bool ends_instead; // A job that is to go on, as an earlier life has asked it to.
+static int overrun;       // Reports on the way to a pause.
 
 static void live(const char *folder, int trials, troupe_scheduler *scheduler, troupe_sweep **sweep)
 {
@@ -82,6 +83,7 @@ static void live(const char *folder, int trials, troupe_scheduler *scheduler, tr
     port.go_on = ends_instead ? fake_stop : fake_go_on;
     fake_open(1);
     fake.lockstep = true;
+    fake.overrun = overrun;
     ok(trp_sweep_run(
         &port, &fit, space, ROWS, sweep,
         &(troupe_tune_options){.size = sizeof(troupe_tune_options),
@@ -103,6 +105,7 @@ static void let_go(troupe_sweep **sweep)
     fake_shut();
     memset(past, 0, sizeof past);
     ends_instead = false;
+    overrun = 0;
 }
 
 // The sweep's record, the caller's to free.
@@ -190,6 +193,31 @@ static void test_a_clone_begins_with_all_that_its_source_has_saved(void **state)
     support_directory_remove(folder);
 }
 
+// What it clones is decided, with a checkpoint whose report was kept, and has no line.
+static void test_a_clone_begins_with_what_was_decided(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 2, .act = TROUPE_ACT_PAUSE},
+                                 {.trial = 1, .report = 3, .act = TROUPE_ACT_PAUSE}};
+    static const going_on goings[] = {{.trial = 0,
+                                       .after_trial = 1,
+                                       .after_report = 3,
+                                       .how = {.act = TROUPE_ACT_CLONE, .source = 1}}};
+    char *folder = support_directory_make();
+    troupe_sweep *sweep;
+    overrun = 1;
+    live(folder, 2, FOLLOW(steps, goings), &sweep);
+    assert_non_null(strstr(fake.seen[2].from, "_00001/checkpoint_000004"));
+    let_go(&sweep);
+    (void)cut_behind(folder, "\"event\": \"again\"");
+    past[0] = "R...P";
+    past[1] = "R....P";
+    live(folder, 2, FOLLOW(steps, goings), &sweep);
+    assert_non_null(strstr(fake.seen[2].from, "_00001/checkpoint_000004"));
+    let_go(&sweep);
+    support_directory_remove(folder);
+}
+
 // Its job has ended, as nothing but what is paused was left, or does so as it is to go on; and the
 // line that it goes on is there, or not.
 static void test_a_trial_that_was_put_by_goes_on_as_another_run(void **state)
@@ -241,6 +269,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_pause_of_before_gives_no_place_away),
         cmocka_unit_test(test_a_clone_begins_with_all_that_its_source_has_saved),
+        cmocka_unit_test(test_a_clone_begins_with_what_was_decided),
         cmocka_unit_test(test_a_trial_that_was_put_by_goes_on_as_another_run),
         cmocka_unit_test(test_a_trial_that_is_over_as_it_was_paused_is_stopped),
     };
