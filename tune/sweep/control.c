@@ -76,7 +76,8 @@ static void show_if_due(trp_control *control)
         trp_sweep_show(&control->progress, control->sweep, now);
 }
 
-// A runtime that is stopped by another thread ends jobs, and may do so without a word. A follower
+// A runtime that is stopped by another thread ends jobs, and may do so without a word. What a job
+// has told is on its way when it has just ended: it is given the time between two looks. A follower
 // may have missed a report, which a pause is behind.
 static troupe_status collect_silent(trp_control *control)
 {
@@ -92,6 +93,10 @@ static troupe_status collect_silent(trp_control *control)
             trp_control_job_paused(control, trial);
         }
         if (status.state != TROUPE_JOB_DONE)
+            continue;
+        int64_t now = trp_clock_ns();
+        trial->silent_ns = trial->silent_ns != 0 ? trial->silent_ns : now;
+        if (now - trial->silent_ns < LOOK_NS)
             continue;
         TROUPE_TRY(trp_control_collect(control, trial));
         control->progress.changed = true;

@@ -68,7 +68,7 @@ void trp_trial_between(trp_trial *trial, int base, char *from)
     trial->run++;
     trial->base = base;
     trial->base_s = trial->view.elapsed_s;
-    trial->due_ns = trial->left_ns = 0;
+    trial->due_ns = trial->left_ns = trial->silent_ns = 0;
     trial->submitted_before = trial->left = trial->reopens = trial->has_own = false;
     trial->acts_first = trial->cloned_before = false;
     trp_free(trial->from);

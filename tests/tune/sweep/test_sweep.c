@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <runtime/base/memory.h>
+#include <unistd.h>
 
 // ---- a sweep that goes well
 
@@ -462,6 +463,55 @@ static void test_a_job_that_ends_without_a_word_is_found(void **state)
     fake_shut();
 }
 
+static bool is_last, is_seen; // The last report is made, and its job was seen to have ended.
+
+// The follower is slow: the job has ended by the time that it tells of the last report.
+static double curve_told_late(const fake_settings *config, int report)
+{
+    pthread_mutex_lock(&fake.lock);
+    is_last = report == 9;
+    for (int i = 0; i < SUPPORT_SOON_MS && is_last && !is_seen; i++) {
+        pthread_mutex_unlock(&fake.lock);
+        usleep(1000);
+        pthread_mutex_lock(&fake.lock);
+    }
+    pthread_mutex_unlock(&fake.lock);
+    return fake_quadratic(config, report);
+}
+
+static void status_of_last(troupe_job *job, troupe_job_status *status)
+{
+    fake_status(job, status);
+    pthread_mutex_lock(&fake.lock);
+    is_seen = is_last;
+    if (is_last)
+        status->state = TROUPE_JOB_DONE;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+static void test_what_is_told_late_of_a_job_that_has_ended_counts(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    trp_sweep_port port = fake_port;
+    port.status = status_of_last;
+    fake_open(1);
+    fake.curve = curve_told_late;
+    ok(trp_sweep_run(
+        &port, &fit, space, ROWS, &sweep,
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options),
+                               .metric = "loss",
+                               .goal = TROUPE_MINIMIZE,
+                               .trials = 1,
+                               .search = TROUPE_SEARCH_RANDOM,
+                               .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)}));
+    assert_true(is_seen);
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_TERMINATED);
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->reports, 9);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
 static void test_a_refused_submission_is_an_error_of_its_trial(void **state)
 {
     (void)state;
@@ -527,6 +577,7 @@ int main(void)
         cmocka_unit_test(test_what_a_killed_sweep_left_is_removed),
         cmocka_unit_test(test_a_report_without_the_metric_is_an_error),
         cmocka_unit_test(test_a_job_that_ends_without_a_word_is_found),
+        cmocka_unit_test(test_what_is_told_late_of_a_job_that_has_ended_counts),
         cmocka_unit_test(test_a_refused_submission_is_an_error_of_its_trial),
         cmocka_unit_test(test_every_failing_allocation_ends_cleanly),
     };
