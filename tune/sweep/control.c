@@ -20,6 +20,13 @@ void trp_control_back(trp_control *control)
     trp_fair_lock_take(&control->sweep->lock);
 }
 
+void trp_control_ask(trp_control *control, const trp_trial *trial, void (*what)(troupe_job *job))
+{
+    trp_control_away(control);
+    what(trial->job);
+    trp_control_back(control);
+}
+
 // ---- events
 
 // Of a server's job that was found again all that it has been through is told: what it is now
@@ -260,7 +267,7 @@ static troupe_status halt(trp_control *control)
             continue;
         }
         trial->halted = true;
-        sweep->port->stop(trial->job);
+        trp_control_ask(control, trial, sweep->port->stop);
     }
     return TROUPE_OK;
 }
@@ -272,7 +279,7 @@ static void shelve(trp_control *control)
     control->shelves = true;
     for (int i = 0; i < sweep->count; i++)
         if (sweep->trials[i]->job != NULL && sweep->trials[i]->phase == TRP_TRIAL_PAUSED)
-            sweep->port->stop(sweep->trials[i]->job);
+            trp_control_ask(control, sweep->trials[i], sweep->port->stop);
 }
 
 static troupe_status look_whether_to_halt(trp_control *control)
@@ -359,7 +366,7 @@ void trp_control_abandon(trp_control *control)
     bool here = sweep->how.server == TROUPE_SERVER_NONE;
     for (int i = 0; here && i < sweep->count; i++) {
         if (sweep->trials[i]->job != NULL)
-            sweep->port->stop(sweep->trials[i]->job);
+            trp_control_ask(control, sweep->trials[i], sweep->port->stop);
     }
     for (int i = 0; i < sweep->count; i++)
         trp_control_close_job(control, sweep->trials[i], !here);

@@ -109,7 +109,7 @@ void trp_control_give_up(trp_control *control, trp_trial *trial, const troupe_re
 troupe_status trp_control_clone(trp_control *control, trp_trial *trial, int source);
 // Tells the job what was decided of the trial.
 void trp_control_tell(trp_control *control, trp_trial *trial);
-void trp_control_resize(const trp_control *control, const trp_trial *trial);
+void trp_control_resize(trp_control *control, const trp_trial *trial);
 // Takes in a report, by its number and seconds in the trial, that has not been looked at. *act:
 // what its job is to be told.
 troupe_status trp_control_take_new(trp_control *control, trp_trial *trial,
@@ -173,6 +173,8 @@ void trp_control_abandon(trp_control *control);
 // Around what waits in Train, and is no business of who reads the sweep.
 void trp_control_away(trp_control *control);
 void trp_control_back(trp_control *control);
+// Asks that of the trial's job, which may wait for a train server.
+void trp_control_ask(trp_control *control, const trp_trial *trial, void (*what)(troupe_job *job));
 
 // ---- go_on.c
 

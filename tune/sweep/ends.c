@@ -339,12 +339,14 @@ static void end_overdue(trp_control *control, trp_trial *trial)
     snprintf(sentence, sizeof sentence, "it ran for longer than %g s, %s",
              control->sweep->how.trial_timeout_s, OF_LIMIT);
     if (trial->overdue) {
+        trp_control_away(control);
         port->kill(trial->job, TROUPE_DEADLINE_EXCEEDED, sentence);
+        trp_control_back(control);
         return;
     }
     trial->overdue = true;
     trp_trial_broken(trial, sentence);
-    port->stop(trial->job);
+    trp_control_ask(control, trial, port->stop);
 }
 
 void trp_control_look_for_overdue(trp_control *control)

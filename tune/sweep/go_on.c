@@ -333,7 +333,7 @@ static troupe_status settle_job(trp_control *control, trp_trial *trial)
     troupe_act act = trial->broken ? TROUPE_ACT_STOP : trial->decision;
     trp_control_tell(control, trial);
     if (trial->broken)
-        control->sweep->port->stop(trial->job);
+        trp_control_ask(control, trial, control->sweep->port->stop);
     trp_events_deal(&control->events, &trial->slot->dealt, trial->taken - trial->base, act,
                     trial->ranks);
     return TROUPE_OK;

@@ -12,7 +12,7 @@ static void go_on_if_free(trp_control *control, trp_trial *trial)
     trial->held = false;
     trp_trial_goes_on(trial);
     control->busy++;
-    control->sweep->port->go_on(trial->job);
+    trp_control_ask(control, trial, control->sweep->port->go_on);
 }
 
 void trp_control_job_paused(trp_control *control, trp_trial *trial)
@@ -25,7 +25,7 @@ void trp_control_job_paused(trp_control *control, trp_trial *trial)
     trp_trial_paused(trial);
     control->busy--;
     if (trp_trial_is_stopping(trial)) // Who was asked to stop as it was about to pause.
-        control->sweep->port->stop(trial->job);
+        trp_control_ask(control, trial, control->sweep->port->stop);
     else
         go_on_if_free(control, trial);
 }
@@ -37,7 +37,7 @@ static void stop_paused(trp_control *control, trp_trial *trial)
         trp_trial_goes_on(trial);
         control->busy++;
     }
-    control->sweep->port->stop(trial->job);
+    trp_control_ask(control, trial, control->sweep->port->stop);
 }
 
 // What it has reported on its way to the pause is decided on.
@@ -124,11 +124,11 @@ void trp_control_pause_all(trp_control *control, bool pause)
             continue;
         if (pause && trial->phase != TRP_TRIAL_PAUSED) {
             trial->held = true;
-            sweep->port->pause(trial->job);
+            trp_control_ask(control, trial, sweep->port->pause);
         } else if (!pause && trial->held && trial->phase != TRP_TRIAL_PAUSED) {
             trial->held = false; // It has not come to it.
             if (trial->decision != TROUPE_ACT_PAUSE)
-                sweep->port->go_on(trial->job);
+                trp_control_ask(control, trial, sweep->port->go_on);
         } else if (!pause) {
             trial->held = false;
             go_on_if_free(control, trial);

@@ -117,7 +117,7 @@ void trp_control_give_up(trp_control *control, trp_trial *trial, const troupe_re
              full ? ", and no more numbers of a line are taken" : "");
     trp_trial_broken(trial, sentence);
     if (trial->job != NULL)
-        sweep->port->stop(trial->job);
+        trp_control_ask(control, trial, sweep->port->stop);
 }
 
 // ---- deciding
@@ -133,9 +133,12 @@ troupe_status trp_control_clone(trp_control *control, trp_trial *trial, int sour
     return TROUPE_OK;
 }
 
-void trp_control_resize(const trp_control *control, const trp_trial *trial)
+void trp_control_resize(trp_control *control, const trp_trial *trial)
 {
-    if (control->sweep->port->resize(trial->job, trial->ranks) != TROUPE_OK)
+    trp_control_away(control);
+    troupe_status status = control->sweep->port->resize(trial->job, trial->ranks);
+    trp_control_back(control);
+    if (status != TROUPE_OK)
         trp_log(TRP_WARN, "trial %s goes on with the ranks that it has: %s", trial->view.name,
                 troupe_last_error()->text);
 }
@@ -152,10 +155,10 @@ void trp_control_tell(trp_control *control, trp_trial *trial)
     case TROUPE_ACT_STOP:
     case TROUPE_ACT_END:
     case TROUPE_ACT_CLONE:
-        port->stop(trial->job);
+        trp_control_ask(control, trial, port->stop);
         break;
     case TROUPE_ACT_PAUSE:
-        port->pause(trial->job);
+        trp_control_ask(control, trial, port->pause);
         break;
     case TROUPE_ACT_RESIZE:
         trp_control_resize(control, trial);
@@ -210,7 +213,7 @@ static troupe_status keep_pent(trp_control *control, trp_trial *trial, trp_event
     if (made == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a report of a trial");
     if (trial->slot->gated && trial->pent != NULL && trial->pent->next == NULL)
-        control->sweep->port->pause(trial->job);
+        trp_control_ask(control, trial, control->sweep->port->pause);
     *made = (trp_pent){.event = *event};
     *event = NULL;
     *trial->last = made;

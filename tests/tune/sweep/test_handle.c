@@ -3,8 +3,11 @@
 
 #include <fcntl.h>
 #include <math.h>
+#include <runtime/base/clock.h>
 #include <stdatomic.h>
 #include <unistd.h>
+
+static void (*stop_of_jobs)(troupe_job *job) = fake_stop;
 
 static troupe_status start(troupe_sweep **sweep, troupe_tune_options how)
 {
@@ -14,7 +17,10 @@ static troupe_status start(troupe_sweep **sweep, troupe_tune_options how)
     how.search = TROUPE_SEARCH_RANDOM;
     troupe_train_options train = {.size = sizeof train, .storage = storage};
     how.train = &train;
-    return trp_sweep_begin(&fake_port, &fit, space, ROWS, sweep, &how);
+    static trp_sweep_port port; // The sweep's as long as that is there.
+    port = fake_port;
+    port.stop = stop_of_jobs;
+    return trp_sweep_begin(&port, &fit, space, ROWS, sweep, &how);
 }
 #define START(sweep, ...) start((sweep), (troupe_tune_options){__VA_ARGS__})
 
@@ -103,6 +109,46 @@ static void test_a_stop_ends_what_runs_and_begins_nothing(void **state)
     troupe_sweep_stop(sweep);
     troupe_sweep_pause(sweep);
     troupe_sweep_go_on(sweep);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
+static atomic_bool is_stopping, is_read;
+
+// A train server is away, and a job that is asked to stop waits for it.
+static void slow_stop(troupe_job *job)
+{
+    atomic_store(&is_stopping, true);
+    for (int i = 0; i < SUPPORT_SOON_MS && !atomic_load(&is_read); i++)
+        usleep(1000);
+    fake_stop(job);
+}
+
+static bool has_flag(void *flag)
+{
+    return atomic_load((atomic_bool *)flag);
+}
+
+static void test_a_sweep_is_read_while_its_jobs_are_asked_to_stop(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    open_door(0);
+    fake_open(1);
+    fake.curve = at_the_door;
+    stop_of_jobs = slow_stop;
+    ok(START(&sweep, .trials = 2, .concurrent = 1));
+    open_door(2);
+    assert_true(support_wait_until(has_reports, sweep, SUPPORT_SOON_MS));
+    troupe_sweep_stop(sweep);
+    assert_true(support_wait_until(has_flag, &is_stopping, SUPPORT_SOON_MS));
+    int64_t begun_ms = trp_clock_ms();
+    assert_int_equal(troupe_sweep_count(sweep), 1);
+    assert_true(trp_clock_ms() - begun_ms < SUPPORT_SOON_MS / 2);
+    atomic_store(&is_read, true);
+    open_door(1000);
+    ok(troupe_sweep_wait(sweep, -1));
+    stop_of_jobs = fake_stop;
     troupe_sweep_free(&sweep);
     fake_shut();
 }
@@ -454,6 +500,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_sweep_runs_beside_its_caller),
         cmocka_unit_test(test_a_stop_ends_what_runs_and_begins_nothing),
+        cmocka_unit_test(test_a_sweep_is_read_while_its_jobs_are_asked_to_stop),
         cmocka_unit_test(test_a_pause_holds_all_and_more_trials_come),
         cmocka_unit_test(test_a_trial_that_both_pause_is_the_schedulers),
         cmocka_unit_test(test_one_that_runs_can_be_freed),
