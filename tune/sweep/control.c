@@ -83,31 +83,36 @@ static void show_if_due(trp_control *control)
         trp_sweep_show(&control->progress, control->sweep, now);
 }
 
-// A runtime that is stopped by another thread ends jobs, and may do so without a word. What a job
-// has told is on its way when it has just ended: it is given the time between two looks. A follower
-// may have missed a report, which a pause is behind.
-static troupe_status collect_silent(trp_control *control)
+// A runtime that is stopped by another thread ends jobs, and may do so without a word; and a
+// follower may have missed a report, which a pause is behind. What was told may be on its way yet,
+// and is given the time between two looks.
+static troupe_status look_at(trp_control *control, trp_trial *trial)
 {
-    troupe_sweep *sweep = control->sweep;
-    for (int i = 0; i < sweep->count; i++) {
-        trp_trial *trial = sweep->trials[i];
-        troupe_job_status status;
-        if (trial->job == NULL)
-            continue;
-        sweep->port->status(trial->job, &status);
-        if (status.state == TROUPE_JOB_PAUSED && trial->slot->told != status.reports) {
-            trial->slot->told = status.reports;
-            trp_control_job_paused(control, trial);
-        }
-        if (status.state != TROUPE_JOB_DONE)
-            continue;
-        int64_t now = trp_clock_ns();
-        trial->silent_ns = trial->silent_ns != 0 ? trial->silent_ns : now;
-        if (now - trial->silent_ns < LOOK_NS)
-            continue;
-        TROUPE_TRY(trp_control_collect(control, trial));
-        control->progress.changed = true;
+    troupe_job_status status;
+    int64_t now = trp_clock_ns();
+    control->sweep->port->status(trial->job, &status);
+    bool ended = status.state == TROUPE_JOB_DONE;
+    if (!ended && (status.state != TROUPE_JOB_PAUSED || trial->slot->told == status.reports)) {
+        trial->silent_ns = 0;
+        return TROUPE_OK;
     }
+    trial->silent_ns = trial->silent_ns != 0 ? trial->silent_ns : now;
+    if (now - trial->silent_ns < LOOK_NS)
+        return TROUPE_OK;
+    control->progress.changed = true;
+    if (ended)
+        return trp_control_collect(control, trial);
+    trial->slot->told = status.reports;
+    trp_control_job_paused(control, trial);
+    return TROUPE_OK;
+}
+
+static troupe_status look_for_silent(trp_control *control)
+{
+    const troupe_sweep *sweep = control->sweep;
+    for (int i = 0; i < sweep->count; i++)
+        if (sweep->trials[i]->job != NULL)
+            TROUPE_TRY(look_at(control, sweep->trials[i]));
     return TROUPE_OK;
 }
 
@@ -349,7 +354,7 @@ troupe_status trp_control_act(trp_control *control, bool *over)
 troupe_status trp_control_take(trp_control *control, troupe_status popped, trp_event *event)
 {
     if (popped == TROUPE_TIMED_OUT || popped == TROUPE_BUSY)
-        return popped == TROUPE_BUSY ? TROUPE_OK : collect_silent(control);
+        return popped == TROUPE_BUSY ? TROUPE_OK : look_for_silent(control);
     TROUPE_TRY(popped);
     return take_events(control, event);
 }

@@ -46,7 +46,7 @@ typedef struct trp_trial {
     bool over;           // It was so as it was paused: what it has reported since is dropped.
     int64_t due_ns;      // When it is overdue, or to be killed; 0: never, or it does not run.
     int64_t left_ns;     // Paused: how long it may still run; 0: for ever.
-    int64_t silent_ns;   // When its job was seen to have ended, without a word; 0: it was not.
+    int64_t silent_ns;   // Since when its job has ended or is paused without a word; 0: neither.
     bool owns_error;     // view.error is the trial's to free.
     troupe_job *job;     // NULL unless queued, running or paused.
     troupe_result *result;
