@@ -2,59 +2,29 @@
 // other's checkpoints, get other ranks, and are tried again.
 // timeout: 120
 // cost: 5
-#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <support.h>
-#include <sys/stat.h>
 #include <troupe/tune.h>
 #include <tune/why/trials.h>
 #include <unistd.h>
 
 enum { EPOCHS = 8 };
 
-TROUPE_STRUCT(settings, (double, rate), (int, fails_at),
-              (troupe_text, meeting)); // A file where the first four trials wait for each other.
+TROUPE_STRUCT(settings, (double, rate), (int, fails_at));
 // Rates by which the state was trained, one an epoch.
 TROUPE_STRUCT(state, (int, epoch), (double, rates, 64));
 
 static char *storage;
-
-static off_t size_of(const char *path)
-{
-    struct stat is;
-    return stat(path, &is) == 0 ? is.st_size : 0;
-}
-
-// Goes on when four trials have begun.
-static troupe_status meet(const char *path)
-{
-    int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || write(fd, "+", 1) != 1)
-        return troupe_fail(TROUPE_IO, "%s: not written", path);
-    close(fd);
-    int64_t until = support_now_ms() + SUPPORT_SLOWER * SUPPORT_SOON_MS;
-    while (size_of(path) < 4) {
-        if (support_now_ms() > until)
-            return troupe_fail(TROUPE_TIMED_OUT, "the other trials do not begin");
-        usleep(1000);
-    }
-    return TROUPE_OK;
-}
 
 // A loss that the rates so far decide: each epoch takes away what its rate does.
 static troupe_status train(troupe_rank *me, const settings *config)
 {
     state at = {0};
     TROUPE_TRY(troupe_restore(state, me, &at));
-    bool meets = config->meeting != NULL;
-    if (meets)
-        TROUPE_TRY(meet(config->meeting));
     while (at.epoch < EPOCHS) {
-        if (meets)
-            usleep(20000); // So that none is at its end before others have reported.
         at.rates[at.epoch++] = config->rate;
         double loss = 10;
         for (int i = 0; i < at.epoch; i++)
@@ -147,15 +117,12 @@ static void test_a_population_clones_its_best(void **unused)
     (void)unused;
     troupe_sweep *sweep;
     size_t cloned = 0;
-    char meeting[600];
-    snprintf(meeting, sizeof meeting, "%s/meeting", storage);
     const troupe_param rows[] = {TROUPE_UNIFORM(settings, rate, 0, 1),
-                                 TROUPE_CHOICE(troupe_train_options, cpus_per_rank, 0.125, 0.25),
-                                 TROUPE_FIXED_TEXT(settings, meeting, meeting)};
+                                 TROUPE_CHOICE(troupe_train_options, cpus_per_rank, 0.125, 0.25)};
     troupe_must(troupe_tune(
         train, rows, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE, .trials = 4,
         .concurrent = 4, .name = "population", .search = TROUPE_SEARCH_RANDOM,
-        .scheduler = troupe_pbt(.interval = 2, .limit = 24),
+        .scheduler = troupe_pbt(.interval = 2, .limit = 24, .synchronous = true),
         .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage, .cpus_per_rank = 0.25)));
     for (size_t i = 0; i < 4; i++) {
         const troupe_trial *trial = troupe_sweep_trial(sweep, i);
