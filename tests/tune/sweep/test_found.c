@@ -45,14 +45,17 @@ static void tell_past(struct troupe_job *job, const char *what)
     }
 }
 
+static troupe_gate gate_of_found; // Of the last one.
+
 // All of it is told before the sweep has its first turn.
 static troupe_status find_with_past(const char *key, const troupe_follower *with,
                                     const troupe_gate *gate, troupe_job **job)
 {
     int trial = 0, run = 0;
-    (void)gate;
     if (sscanf(key, "sweep-%*[^-]-%d-%d", &trial, &run) != 1 || past[trial] == NULL)
         return troupe_fail(TROUPE_NOT_FOUND, "no job '%s'", key);
+    if (gate != NULL)
+        gate_of_found = *gate;
     struct troupe_job *made = calloc(1, sizeof *made);
     made->config = (fake_settings){.rate = 0.5, .hidden = 32, .epochs = 9};
     made->follower = *with;
@@ -72,15 +75,17 @@ static troupe_status find_with_past(const char *key, const troupe_follower *with
 
 // ---- lives of a sweep, one trial at a time
 
-static bool ends_instead; // A job that is to go on, as an earlier life has asked it to.
-static int overrun;       // Reports on the way to a pause.
+static void (*goes_on)(troupe_job *job) = fake_go_on;
+static bool gated;
+static int overrun; // Reports on the way to a pause.
 
 static void live(const char *folder, int trials, troupe_scheduler *scheduler, troupe_sweep **sweep)
 {
     static trp_sweep_port port; // The sweep's as long as that is there.
     port = fake_port;
     port.find = find_with_past;
-    port.go_on = ends_instead ? fake_stop : fake_go_on;
+    port.go_on = goes_on;
+    port.has_gates = gated;
     fake_open(1);
     fake.lockstep = true;
     fake.overrun = overrun;
@@ -104,7 +109,8 @@ static void let_go(troupe_sweep **sweep)
     troupe_sweep_free(sweep);
     fake_shut();
     memset(past, 0, sizeof past);
-    ends_instead = false;
+    goes_on = fake_go_on;
+    gated = false;
     overrun = 0;
 }
 
@@ -235,7 +241,7 @@ static void test_a_trial_that_was_put_by_goes_on_as_another_run(void **state)
         if (i >= 2)
             add_to_record(folder, again);
         past[0] = i % 2 == 0 ? "R....PS" : "R....P";
-        ends_instead = true;
+        goes_on = fake_stop; // As an earlier life has asked it to.
         live(folder, 2, FOLLOW(steps, goings), &sweep);
         assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_TERMINATED);
         let_go(&sweep);
@@ -244,6 +250,37 @@ static void test_a_trial_that_was_put_by_goes_on_as_another_run(void **state)
         free(record);
         support_directory_remove(folder);
     }
+}
+
+static troupe_gate_answer answer;
+
+// The gate of the report where the trial was to pause was open, and is asked by now.
+static void answer_late(troupe_job *job)
+{
+    const troupe_report_event event = {.number = 4};
+    int ranks = 1;
+    answer = gate_of_found.decide(gate_of_found.user, job, &event, &ranks);
+    fake_go_on(job);
+}
+
+static void test_a_gate_pauses_no_trial_that_has_gone_on(void **state)
+{
+    (void)state;
+    static const step steps[] = {{.trial = 0, .report = 4, .act = TROUPE_ACT_PAUSE}};
+    static const going_on goings[] = {{.trial = 0, .after_trial = 1, .after_report = 9}};
+    char *folder = support_directory_make();
+    troupe_sweep *sweep;
+    live(folder, 2, follow(steps, 1, NULL, 0), &sweep);
+    let_go(&sweep);
+    past[0] = "R....P";
+    goes_on = answer_late;
+    gated = true;
+    answer = TROUPE_GATE_STOP;
+    live(folder, 2, FOLLOW(steps, goings), &sweep);
+    assert_int_equal(answer, TROUPE_GATE_GO_ON);
+    assert_int_equal(troupe_sweep_trial(sweep, 0)->state, TROUPE_TRIAL_TERMINATED);
+    let_go(&sweep);
+    support_directory_remove(folder);
 }
 
 static void test_a_trial_that_is_over_as_it_was_paused_is_stopped(void **state)
@@ -271,6 +308,7 @@ int main(void)
         cmocka_unit_test(test_a_clone_begins_with_all_that_its_source_has_saved),
         cmocka_unit_test(test_a_clone_begins_with_what_was_decided),
         cmocka_unit_test(test_a_trial_that_was_put_by_goes_on_as_another_run),
+        cmocka_unit_test(test_a_gate_pauses_no_trial_that_has_gone_on),
         cmocka_unit_test(test_a_trial_that_is_over_as_it_was_paused_is_stopped),
     };
     return cmocka_run_group_tests(tests, make_storage, remove_storage);
