@@ -508,17 +508,25 @@ static const char *config_differs(const trp_entry *job, const char *config, trp_
 {
     troupe_bytes bytes;
     trp_json file, old, new, at = {0}, name, value, there;
+    const char *path = "config";
     if (config == NULL || read_file(job, "job.json", arena, &bytes) != TROUPE_OK ||
         trp_json_parse((const char *)bytes.data, bytes.size, &file) != TROUPE_OK ||
         !trp_json_member(file, "config", &old) ||
         trp_json_parse(config, strlen(config), &new) != TROUPE_OK)
-        return "config";
+        return path;
     while (trp_json_next_member(new, &at, &name, &value)) {
         const char *member = named(arena, "", name.at + 1, name.size - 2);
-        if (!trp_json_member(old, member, &there) || !trp_json_is_same(value, there))
-            return named(arena, "config.", member, strlen(member));
+        bool known = trp_json_member(old, member, &there);
+        if (known && trp_json_is_same(value, there))
+            continue;
+        path = named(arena, named(arena, path, ".", 1), member, strlen(member));
+        if (!known || !trp_json_is_object(value) || !trp_json_is_object(there))
+            break;
+        old = there; // The difference is within it.
+        new = value;
+        at = (trp_json){0};
     }
-    return "config";
+    return path;
 }
 
 static bool texts_differ(const char *one, const char *other)

@@ -222,7 +222,7 @@ static inline void shop_describe(const shop *it, const shop_asks *asks, trp_buff
     shop_pack(launch, &troupe_type_trp_wire_launch, &how);
     snprintf(run, 512, "%s/%s", it->storage, asks->run != NULL ? asks->run : asks->submission);
     (void)mkdir(run, 0700);
-    snprintf(config, 64, "{\"rate\": %g}", rate);
+    snprintf(config, 64, "{\"steps\": 9, \"walk\": {\"size\": 1, \"rate\": %g}}", rate);
     *submit = (trp_wire_submit){
         .submission = asks->submission,
         .key = asks->key,

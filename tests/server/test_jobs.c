@@ -52,7 +52,7 @@ static void test_a_submission_counts_once(void **state)
     assert_int_equal(shop_submit(&it, &same, .submission = "c", .key = "night", .rate = 0.5),
                      TROUPE_EXISTS);
     assert_ptr_equal(job, same);
-    assert_non_null(strstr(troupe_last_error()->text, "config.rate"));
+    assert_non_null(strstr(troupe_last_error()->text, "config.walk.rate"));
     assert_int_equal(shop_submit(&it, &same, .submission = "d", .key = "night", .ranks = 2),
                      TROUPE_EXISTS);
     assert_non_null(strstr(troupe_last_error()->text, ".ranks"));
