@@ -75,12 +75,16 @@ static void answer_ok(const trp_frame *to)
 
 // ---- workers
 
+// They take turns, so that the row of one that has died says why for as long as its death is in the
+// list of the last ones; and no more of them than that, since what belongs to a slot has to be
+// fetched into the caches, at first from the system.
 static troupe_status free_slot(uint32_t *slot)
 {
     enum { FIRST = TRP_PROCESS_DRIVER + 1 };
+    uint32_t in_turn = FIRST + TRP_DEATHS + 2 * node.living;
     for (uint32_t tried = 0; tried < TRP_PROCESSES_MAX; tried++) {
-        uint32_t candidate = node.next_slot;
-        node.next_slot = candidate + 1 < TRP_PROCESSES_MAX ? candidate + 1 : FIRST;
+        uint32_t candidate = node.next_slot, next = candidate + 1;
+        node.next_slot = next < TRP_PROCESSES_MAX && next < in_turn ? next : FIRST;
         uint32_t state = trp_segment_process(candidate)->state;
         if ((state == TRP_PROCESS_FREE || state == TRP_PROCESS_DEAD) &&
             !node.workers[candidate].burying && !trp_store_is_taken_from(candidate)) {
@@ -191,12 +195,13 @@ static void serve_kill(const trp_frame *frame)
 
 // ---- deaths and the end
 
-// Whether a death is told to that process: it has met the dead one, or it is the driver, which may
+// Whom a death is told of these 64 processes: who has met the dead one, and the driver, which may
 // have to start its actors again.
-static bool concerns(uint32_t slot, uint32_t peer)
+static uint64_t concerned(uint32_t slot, uint32_t word)
 {
-    return peer == TRP_PROCESS_DRIVER ||
-           (atomic_load(&trp_door_of(slot)->met[peer / 64]) >> peer % 64 & 1) != 0;
+    uint64_t driver = word == TRP_PROCESS_DRIVER / 64 ? UINT64_C(1) << TRP_PROCESS_DRIVER % 64 : 0,
+             node_process = word == 0 ? UINT64_C(1) << TRP_PROCESS_NODE : 0;
+    return (atomic_load(&trp_door_of(slot)->met[word]) | driver) & ~node_process;
 }
 
 static void tell_death(uint32_t slot, uint64_t incarnation)
@@ -204,11 +209,13 @@ static void tell_death(uint32_t slot, uint64_t incarnation)
     const trp_near_carrier *near = trp_carriers.near;
     if (near->note_death != NULL)
         near->note_death(slot, incarnation);
-    for (uint32_t peer = TRP_PROCESS_DRIVER; peer < node.slots; peer++) {
-        uint32_t state = trp_segment_process(peer)->state;
-        if ((state == TRP_PROCESS_READY || state == TRP_PROCESS_STARTING) && concerns(slot, peer))
-            near->tell_death(peer, state == TRP_PROCESS_READY, slot, incarnation);
-    }
+    for (uint32_t word = 0; word * 64 < node.slots; word++)
+        for (uint64_t bits = concerned(slot, word); bits != 0; bits &= bits - 1) {
+            uint32_t peer = word * 64 + (uint32_t)__builtin_ctzll(bits);
+            uint32_t state = trp_segment_process(peer)->state;
+            if (state == TRP_PROCESS_READY || state == TRP_PROCESS_STARTING)
+                near->tell_death(peer, state == TRP_PROCESS_READY, slot, incarnation);
+        }
 }
 
 // The first half of what follows a death: from now on the process is dead for all.
