@@ -185,7 +185,7 @@ static troupe_status clean(const char *run, const char *path, trp_alive **alive)
 troupe_status trp_alive_clean(const char *run, trp_alive **alive)
 {
     trp_path path;
-    TROUPE_TRY(trp_path_make(&path, "%s/alive", run));
+    TROUPE_TRY(trp_path_join(&path, run, "alive"));
     pthread_mutex_lock(&table.lock);
     troupe_status status = clean(run, path.text, alive);
     pthread_mutex_unlock(&table.lock);
@@ -195,7 +195,7 @@ troupe_status trp_alive_clean(const char *run, trp_alive **alive)
 troupe_status trp_alive_take(const char *run, trp_alive **alive)
 {
     trp_path path;
-    TROUPE_TRY(trp_path_make(&path, "%s/alive", run));
+    TROUPE_TRY(trp_path_join(&path, run, "alive"));
     lock_table(path.text);
     troupe_status status = take(run, path.text, alive);
     pthread_mutex_unlock(&table.lock);
@@ -286,7 +286,7 @@ troupe_status trp_alive_begin(trp_alive *alive, int64_t *epoch, int wait_ms)
 static int holder_at(const char *run, off_t byte)
 {
     trp_path path;
-    if (trp_path_make(&path, "%s/alive", run) != TROUPE_OK)
+    if (trp_path_join(&path, run, "alive") != TROUPE_OK)
         return 0;
     pthread_mutex_lock(&table.lock);
     trp_alive *there = find(path.text);
@@ -309,7 +309,7 @@ troupe_status trp_alive_check(const trp_alive *alive, const char *run)
 {
     struct stat about;
     trp_path path;
-    TROUPE_TRY(trp_path_make(&path, "%s/alive", run));
+    TROUPE_TRY(trp_path_join(&path, run, "alive"));
     if (stat(path.text, &about) != 0 || about.st_dev != alive->device ||
         about.st_ino != alive->inode)
         return troupe_fail(TROUPE_IO, "the folder %s was moved or replaced while it was in use",
@@ -350,7 +350,7 @@ static troupe_status join(const char *run, const char *path, int64_t epoch, trp_
 troupe_status trp_alive_join(const char *run, int64_t epoch, trp_alive **alive)
 {
     trp_path path;
-    TROUPE_TRY(trp_path_make(&path, "%s/alive", run));
+    TROUPE_TRY(trp_path_join(&path, run, "alive"));
     pthread_mutex_lock(&table.lock);
     troupe_status status = join(run, path.text, epoch, alive);
     pthread_mutex_unlock(&table.lock);

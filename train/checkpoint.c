@@ -56,7 +56,7 @@ static troupe_status assemble(const trp_staging *staging, const trp_manifest *ma
     trp_manifest_file *files = (trp_manifest_file *)(uintptr_t)manifest->files.items;
     TROUPE_TRY(trp_shard_make_whole(staging, whole));
     TROUPE_TRY(trp_shard_merge(staging, whole->text, files, &merged.files.count));
-    TROUPE_TRY(trp_path_make(&path, "%s/" TRP_MANIFEST_NAME, whole->text));
+    TROUPE_TRY(trp_path_join(&path, whole->text, TRP_MANIFEST_NAME));
     trp_buffer text = {0};
     trp_manifest_write(&merged, &text);
     troupe_status status = text.failed
@@ -321,7 +321,7 @@ troupe_status trp_checkpoint_list(const char *run, int64_t **numbers_found, size
 {
     trp_path path;
     numbers found = {0};
-    TROUPE_TRY(trp_path_make(&path, "%s/" FOLDER, run));
+    TROUPE_TRY(trp_path_join(&path, run, FOLDER));
     troupe_status status = trp_storage_list(path.text, take_number, &found);
     if (status == TROUPE_OK && found.failed)
         status = troupe_fail(TROUPE_NO_MEMORY, "no memory for the checkpoints of %s", run);
@@ -438,13 +438,13 @@ troupe_status trp_checkpoint_clean(const char *run)
     trp_path parent;
     if (!trp_path_is_local(run))
         return clean_far(run);
-    TROUPE_TRY(trp_path_make(&parent, "%s/" FOLDER, run));
+    TROUPE_TRY(trp_path_join(&parent, run, FOLDER));
     return clean(parent.text);
 }
 
 troupe_status trp_checkpoint_place(const char *run)
 {
     trp_path folder;
-    TROUPE_TRY(trp_path_make(&folder, "%s/" FOLDER, run));
+    TROUPE_TRY(trp_path_join(&folder, run, FOLDER));
     return trp_folder_make(folder.text);
 }

@@ -65,8 +65,8 @@ static troupe_status fetch_all(const char *path, const char *folder, const trp_m
         if (files[i].kind == TRP_FILE_LINK)
             TROUPE_TRY(make_link(path, folder, &files[i]));
     trp_path from, to;
-    TROUPE_TRY(trp_path_make(&from, "%s/" TRP_MANIFEST_NAME, path));
-    TROUPE_TRY(trp_path_make(&to, "%s/" TRP_MANIFEST_NAME, folder));
+    TROUPE_TRY(trp_path_join(&from, path, TRP_MANIFEST_NAME));
+    TROUPE_TRY(trp_path_join(&to, folder, TRP_MANIFEST_NAME));
     return trp_storage_fetch(from.text, to.text, UINT64_MAX - 1);
 }
 
@@ -78,8 +78,8 @@ static bool is_copy(const char *path, const char *copy)
     size_t a_size = 0, b_size = 0;
     troupe_error kept;
     trp_error_hold(&kept);
-    bool same = trp_path_make(&there, "%s/" TRP_MANIFEST_NAME, path) == TROUPE_OK &&
-                trp_path_make(&here, "%s/" TRP_MANIFEST_NAME, copy) == TROUPE_OK &&
+    bool same = trp_path_join(&there, path, TRP_MANIFEST_NAME) == TROUPE_OK &&
+                trp_path_join(&here, copy, TRP_MANIFEST_NAME) == TROUPE_OK &&
                 trp_storage_read(here.text, &b, &b_size) == TROUPE_OK &&
                 trp_storage_read(there.text, &a, &a_size) == TROUPE_OK && a_size == b_size &&
                 memcmp(a, b, a_size) == 0;
@@ -92,7 +92,7 @@ static bool is_copy(const char *path, const char *copy)
 troupe_status trp_checkpoint_forget(const char *local)
 {
     trp_path fetched;
-    TROUPE_TRY(trp_path_make(&fetched, "%s/" FETCHED, local));
+    TROUPE_TRY(trp_path_join(&fetched, local, FETCHED));
     return access(fetched.text, F_OK) == 0 ? trp_folder_discard(fetched.text) : TROUPE_OK;
 }
 
@@ -100,9 +100,9 @@ troupe_status trp_checkpoint_forget(const char *local)
 static troupe_status make_staged(const char *local, trp_path *staged)
 {
     trp_path fetched;
-    TROUPE_TRY(trp_path_make(&fetched, "%s/" FETCHED, local));
+    TROUPE_TRY(trp_path_join(&fetched, local, FETCHED));
     TROUPE_TRY(trp_folder_make_new(fetched.text));
-    return trp_path_make(staged, "%s/new", fetched.text);
+    return trp_path_join(staged, fetched.text, "new");
 }
 
 static troupe_status fetch(const char *path, const char *local, const char *copy, trp_arena *arena,

@@ -57,11 +57,11 @@ static void free_derived(trp_derived *derived)
 static troupe_status path_of(const trp_derived *derived, int file, trp_path *path)
 {
     if (file == TRP_DERIVED_JSON)
-        return trp_path_make(path, "%s/result.json", derived->run);
+        return trp_path_join(path, derived->run, "result.json");
     if (file == TRP_DERIVED_CSV)
-        return trp_path_make(path, "%s/progress.csv", derived->run);
+        return trp_path_join(path, derived->run, "progress.csv");
     if (file == TRP_DERIVED_PARAMS)
-        return trp_path_make(path, "%s/params.json", derived->run);
+        return trp_path_join(path, derived->run, "params.json");
     return trp_path_make(path, "%s/events.out.tfevents.%.0f.troupe", derived->run,
                          derived->state.begun_s);
 }
@@ -175,7 +175,7 @@ static void look(trp_derived *derived)
     int fd = -1;
     if (derived->state.run.name == NULL)
         begin(derived);
-    if (trp_path_make(&path, "%s/journal.jsonl", derived->run) == TROUPE_OK)
+    if (trp_path_join(&path, derived->run, "journal.jsonl") == TROUPE_OK)
         fd = open(path.text, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return;

@@ -74,7 +74,7 @@ troupe_status trp_run_file_read(const char *run, trp_arena *arena, trp_run_file 
     trp_path path;
     trp_json document;
     *file = (trp_run_file){0};
-    TROUPE_TRY(trp_path_make(&path, "%s/run.json", run));
+    TROUPE_TRY(trp_path_join(&path, run, "run.json"));
     TROUPE_TRY(read_document(path.text, arena, &document));
     TROUPE_TRY(
         damaged(path.text, trp_json_read(&troupe_type_trp_run_head, document, arena, &file->head)));
@@ -153,7 +153,7 @@ troupe_status trp_run_file_write(const char *run, const trp_run_file *file, bool
     trp_buffer text = {0}, data = {0};
     trp_run_head head = file->head;
     head.version = VERSION;
-    TROUPE_TRY(trp_path_make(&path, "%s/run.json", run));
+    TROUPE_TRY(trp_path_join(&path, run, "run.json"));
     trp_json_value(&text, &troupe_type_trp_run_head, &head);
     if (file->data.name)
         trp_json_value(&data, &troupe_type_trp_run_data, &file->data);
@@ -173,7 +173,7 @@ troupe_status trp_run_file_write(const char *run, const trp_run_file *file, bool
 troupe_status trp_run_file_sync(const char *run)
 {
     trp_path path;
-    TROUPE_TRY(trp_path_make(&path, "%s/run.json", run));
+    TROUPE_TRY(trp_path_join(&path, run, "run.json"));
     int fd = open(path.text, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return trp_fail_errno(TROUPE_IO, "cannot open %s", path.text);
@@ -187,7 +187,7 @@ troupe_status trp_end_file_read(const char *run, trp_arena *arena, trp_end_file 
     trp_path path;
     trp_json document;
     *end = (trp_end_file){0};
-    TROUPE_TRY(trp_path_make(&path, "%s/end", run));
+    TROUPE_TRY(trp_path_join(&path, run, "end"));
     TROUPE_TRY(read_document(path.text, arena, &document));
     return damaged(path.text, trp_json_read(&troupe_type_trp_end_file, document, arena, end));
 }
@@ -200,7 +200,7 @@ troupe_status trp_end_file_write(const char *run, const trp_end_file *end, bool 
     trp_time_text now = trp_time_now();
     whole.version = VERSION;
     whole.at = now.text;
-    TROUPE_TRY(trp_path_make(&path, "%s/end", run));
+    TROUPE_TRY(trp_path_join(&path, run, "end"));
     trp_json_value(&text, &troupe_type_trp_end_file, &whole);
     troupe_status status = write_document(path.text, &text, lasts);
     trp_buffer_free(&text);
@@ -210,7 +210,7 @@ troupe_status trp_end_file_write(const char *run, const trp_end_file *end, bool 
 troupe_status trp_end_file_remove(const char *run)
 {
     trp_path path;
-    TROUPE_TRY(trp_path_make(&path, "%s/end", run));
+    TROUPE_TRY(trp_path_join(&path, run, "end"));
     troupe_status status = trp_storage_remove(path.text);
     return trp_error_settled(status == TROUPE_NOT_FOUND ? TROUPE_OK : status);
 }

@@ -32,7 +32,7 @@ troupe_status trp_run_job_read(const char *run, trp_arena *arena, trp_run_job *j
     trp_path path;
     unsigned char *data;
     size_t size;
-    TROUPE_TRY(trp_path_make(&path, "%s/job", run));
+    TROUPE_TRY(trp_path_join(&path, run, "job"));
     TROUPE_TRY(trp_file_read(path.text, &data, &size));
     troupe_status status = parse(path.text, data, size, arena, job);
     trp_free(data);
@@ -45,7 +45,7 @@ troupe_status trp_run_job_write(const char *run, const trp_run_job *job, bool la
     trp_buffer text = {0};
     trp_run_job now = *job;
     now.version = VERSION;
-    TROUPE_TRY(trp_path_make(&path, "%s/job", run));
+    TROUPE_TRY(trp_path_join(&path, run, "job"));
     trp_json_value(&text, &troupe_type_trp_run_job, &now);
     trp_buffer_append(&text, "\n", 1);
     troupe_status status = text.failed
@@ -64,8 +64,8 @@ void trp_run_job_withdraw(const char *run, const char *submission)
     troupe_error kept;
     trp_error_hold(&kept);
     if (trp_run_job_read(run, &arena, &job) == TROUPE_OK &&
-        strcmp(job.submission, submission) == 0 &&
-        trp_path_make(&path, "%s/job", run) == TROUPE_OK && unlink(path.text) == 0)
+        strcmp(job.submission, submission) == 0 && trp_path_join(&path, run, "job") == TROUPE_OK &&
+        unlink(path.text) == 0)
         (void)rmdir(run);
     trp_arena_clear(&arena);
     trp_error_restore(&kept);
@@ -76,7 +76,7 @@ static bool has_ended(const trp_run_job *job)
 {
     trp_path folder, end;
     return job->job > 0 && trp_state_folder_job(job->server, job->job, &folder) == TROUPE_OK &&
-           trp_path_make(&end, "%s/end", folder.text) == TROUPE_OK &&
+           trp_path_join(&end, folder.text, "end") == TROUPE_OK &&
            (access(end.text, F_OK) == 0 || access(folder.text, F_OK) != 0);
 }
 

@@ -157,7 +157,7 @@ static troupe_status open_copy(const char *path, const char *local, const unsign
     char *stored_at = trp_arena_alloc(arena, length);
     if (stored_at == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the path of a journal");
-    TROUPE_TRY(trp_path_make(&copy, "%s/journal.jsonl", local));
+    TROUPE_TRY(trp_path_join(&copy, local, "journal.jsonl"));
     TROUPE_TRY(trp_file_write(copy.text, &(trp_piece){data, size}, 1));
     TROUPE_TRY(open_file(copy.text, size, size, journal));
     journal->stored_at = memcpy(stored_at, path, length);
@@ -180,7 +180,7 @@ troupe_status trp_run_journal_open(const char *run, const char *local, trp_arena
     size_t size = 0, whole = 0;
     *history = (trp_run_history){0};
     *journal = trp_run_journal_none();
-    TROUPE_TRY(trp_path_make(&path, "%s/journal.jsonl", run));
+    TROUPE_TRY(trp_path_join(&path, run, "journal.jsonl"));
     if (trp_path_is_local(run) && make_file(path.text, journal))
         return TROUPE_OK;
     troupe_status status = trp_storage_read(path.text, &data, &size);

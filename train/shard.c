@@ -41,7 +41,7 @@ static troupe_status make(const char *path)
 static troupe_status make_staging(const trp_staging *staging)
 {
     trp_path above;
-    TROUPE_TRY(trp_path_make(&above, "%s/checkpoints", staging->run));
+    TROUPE_TRY(trp_path_join(&above, staging->run, "checkpoints"));
     TROUPE_TRY(make(above.text)); // Of a run that has saved nothing yet.
     TROUPE_TRY(trp_staging_path(staging, &above));
     return make(above.text);
@@ -58,7 +58,7 @@ troupe_status trp_shard_make_whole(const trp_staging *staging, trp_path *folder)
 {
     trp_path above;
     TROUPE_TRY(trp_staging_path(staging, &above));
-    TROUPE_TRY(trp_path_make(folder, "%s/whole", above.text));
+    TROUPE_TRY(trp_path_join(folder, above.text, "whole"));
     TROUPE_TRY(make_staging(staging));
     return make(folder->text);
 }

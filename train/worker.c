@@ -3,6 +3,7 @@
 #include <actors/class/class.h>
 #include <actors/ref/ref.h>
 #include <actors/ref/ref_visit.h>
+#include <runtime/base/buffer.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
@@ -230,16 +231,27 @@ static troupe_status run_function(loop *it)
 }
 
 // Its lines of output carry its rank from here on.
+static void relabel(const trp_task *task)
+{
+    enum { NAME_MAX_BYTES = 48 };
+    static const char between[] = " rank=";
+    char name[NAME_MAX_BYTES + 32];
+    size_t size = strnlen(task->trainer, NAME_MAX_BYTES);
+    memcpy(name, task->trainer, size);
+    memcpy(name + size, between, sizeof between - 1);
+    char *end = trp_digits(name + size + sizeof between - 1, (uint32_t)task->first);
+    if (task->together > 1) {
+        *end++ = '-';
+        end = trp_digits(end, (uint32_t)(task->first + task->together - 1));
+    }
+    *end = '\0';
+    trp_process_relabel(name);
+}
+
 static void announce(const trp_task *task)
 {
-    char name[64];
-    if (task->together > 1)
-        snprintf(name, sizeof name, "%.40s rank=%d-%d", task->trainer, task->first,
-                 task->first + task->together - 1);
-    else
-        snprintf(name, sizeof name, "%.48s rank=%d", task->trainer, task->rank);
     if (task->rank == task->first)
-        trp_process_relabel(name);
+        relabel(task);
     trp_log(TRP_INFO, "Setting up process group for: env:// [rank=%d, world_size=%d]", task->rank,
             task->world);
 }

@@ -95,3 +95,13 @@ const char *trp_buffer_keep(trp_buffer *text, trp_arena *arena)
     trp_buffer_free(text);
     return copy;
 }
+
+char *trp_digits(char *at, uint32_t number)
+{
+    size_t digits = 1;
+    for (uint32_t rest = number; rest >= 10; rest /= 10)
+        digits++;
+    for (size_t i = digits; i-- > 0; number /= 10)
+        at[i] = (char)('0' + number % 10);
+    return at + digits;
+}

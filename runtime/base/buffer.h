@@ -5,6 +5,7 @@
 #include <runtime/base/arena.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct trp_buffer {
     unsigned char *data;
@@ -20,5 +21,9 @@ void trp_buffer_printf(trp_buffer *buffer, const char *format, ...)
 // Moves a text into the arena, with an end, and frees the buffer. NULL: there is no memory.
 const char *trp_buffer_keep(trp_buffer *text, trp_arena *arena);
 void trp_buffer_free(trp_buffer *buffer); // Frees the bytes and zeroes *buffer.
+
+// Writes the number in decimal, without a zero behind it, and gives its end: at most 10 bytes.
+// Without printf, whose code is pages that each worker has to map anew.
+char *trp_digits(char *at, uint32_t number);
 
 #endif

@@ -49,18 +49,12 @@ static void write_line(const char *line, size_t size)
         trp_screen_leave();
 }
 
-void trp_log(trp_level level, const char *format, ...)
+// Of its own, so that what is not printed takes no page of the stack.
+__attribute__((noinline)) static void print(trp_level level, const char *format, va_list list)
 {
-    if ((int)level < TRP_ERROR || level > TRP_DEBUG)
-        level = TRP_ERROR;
-    if ((int)level > threshold(TRP_WARN))
-        return;
     int saved = errno; // A log line must not change what its caller is about to report.
     char text[LINE_MAX_BYTES - 64];
-    va_list list;
-    va_start(list, format);
     bool whole = vsnprintf(text, sizeof(text), format, list) < (int)sizeof(text);
-    va_end(list);
     trp_printable_clean(text, sizeof(text)); // Parts of it may be another's words.
     char line[LINE_MAX_BYTES];
     int size = snprintf(line, sizeof(line), "troupe: %s: %s%s (pid=%d)\n", names[level], text,
@@ -68,6 +62,18 @@ void trp_log(trp_level level, const char *format, ...)
     if (size > 0)
         write_line(line, (size_t)size);
     errno = saved;
+}
+
+void trp_log(trp_level level, const char *format, ...)
+{
+    va_list list;
+    if ((int)level < TRP_ERROR || level > TRP_DEBUG)
+        level = TRP_ERROR;
+    if ((int)level > threshold(TRP_WARN))
+        return;
+    va_start(list, format);
+    print(level, format, list);
+    va_end(list);
 }
 
 // ---- the program's own lines

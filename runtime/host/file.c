@@ -44,6 +44,17 @@ troupe_status trp_path_make(trp_path *path, const char *format, ...)
     return TROUPE_OK;
 }
 
+troupe_status trp_path_join(trp_path *path, const char *folder, const char *name)
+{
+    size_t above = strlen(folder), size = strlen(name) + 1;
+    if (above + 1 + size > sizeof path->text)
+        return trp_path_make(path, "%s/%s", folder, name); // Which says so.
+    memcpy(path->text, folder, above);
+    path->text[above] = '/';
+    memcpy(path->text + above + 1, name, size);
+    return TROUPE_OK;
+}
+
 void trp_path_trim(trp_path *path)
 {
     size_t length = strlen(path->text);

@@ -17,6 +17,9 @@ typedef struct trp_path {
 } trp_path;
 troupe_status trp_path_make(trp_path *path, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+// The same of "<folder>/<name>". Without printf, whose code is pages that each rank has to map
+// anew.
+troupe_status trp_path_join(trp_path *path, const char *folder, const char *name);
 // Cuts slashes off its end, but for the root's.
 void trp_path_trim(trp_path *path);
 #define TRP_SCHEME_CHARACTERS "abcdefghijklmnopqrstuvwxyz0123456789+-."

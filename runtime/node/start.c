@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
+#include <runtime/base/buffer.h>
 #include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/fence.h>
@@ -108,15 +109,11 @@ static _Noreturn void leave(int status)
     _exit(status);
 }
 
-// "troupe-57", without printf, whose code is pages that each process has to map anew.
+// "troupe-57".
 static void name_process(uint32_t slot)
 {
     char name[16] = "troupe-";
-    size_t at = strlen(name), digits = 1;
-    for (uint32_t rest = slot; rest >= 10; rest /= 10)
-        digits++;
-    for (size_t i = digits; i-- > 0; slot /= 10)
-        name[at + i] = (char)('0' + slot % 10);
+    (void)trp_digits(name + strlen(name), slot);
     (void)prctl(PR_SET_NAME, name);
 }
 

@@ -91,6 +91,19 @@ static void test_files_are_made_replaced_and_added_to(void **state)
     support_directory_remove(folder);
 }
 
+static void test_paths_are_joined(void **state)
+{
+    (void)state;
+    static trp_path path;
+    static char folder[PATH_MAX];
+    assert_int_equal(trp_path_join(&path, "/a/b", "c"), TROUPE_OK);
+    assert_string_equal(path.text, "/a/b/c");
+    memset(folder, 'x', PATH_MAX - 3); // With "/c" and the end behind it that is all there is.
+    assert_int_equal(trp_path_join(&path, folder, "c"), TROUPE_OK);
+    assert_int_equal(strlen(path.text), PATH_MAX - 1);
+    assert_int_equal(trp_path_join(&path, folder, "cd"), TROUPE_TOO_LARGE);
+}
+
 static const char *step_that_fails;
 
 static int fail_at(const char *step)
@@ -123,6 +136,7 @@ int main(void)
         cmocka_unit_test(test_paths),
         cmocka_unit_test(test_folders_are_made_with_those_above),
         cmocka_unit_test(test_files_are_made_replaced_and_added_to),
+        cmocka_unit_test(test_paths_are_joined),
         cmocka_unit_test(test_a_replacement_that_fails_leaves_what_was),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
