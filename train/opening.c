@@ -91,8 +91,14 @@ void trp_run_clean_beside(const char *checkpoint)
 // What has told its end has left nothing, and need not be looked into.
 static bool has_told_its_end(const char *run)
 {
-    trp_path end;
-    return trp_path_make(&end, "%s/end", run) == TROUPE_OK && access(end.text, F_OK) == 0;
+    trp_arena arena = {0};
+    trp_end_file end;
+    troupe_error kept;
+    trp_error_hold(&kept);
+    bool told = trp_end_file_read(run, &arena, &end) == TROUPE_OK;
+    trp_error_restore(&kept);
+    trp_arena_clear(&arena);
+    return told;
 }
 
 // A run of that name whose driver was killed may not be opened again, but this one has met its

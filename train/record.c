@@ -431,18 +431,27 @@ static void evict_left(trp_record *record)
             trp_log(TRP_WARN, "a checkpoint that is not kept stays: %s", troupe_last_error()->text);
 }
 
+// In one line of the journal, where it need not last; else in a line and a file of its own.
+static void put_end(trp_job *job, troupe_status status, const trp_end_file *end)
+{
+    trp_run_journal *journal = &job->opening.journal;
+    if (!job->opening.lasts && trp_run_journal_end_whole(journal, end))
+        return;
+    trp_run_journal_end(journal, status, end->stopped);
+    if (job->opening.lasts)
+        trp_run_journal_sync(journal);
+    if (trp_end_file_write(job->path, end, job->opening.lasts) != TROUPE_OK)
+        trp_log(TRP_WARN, "how the run ended is not in its folder: %s", troupe_last_error()->text);
+}
+
 void trp_record_end(trp_record *record, troupe_status status, const troupe_result *result)
 {
     trp_job *job = record->job;
     tell_missing_again(record);
     evict_left(record);
-    bool stopped = result != NULL && result->stopped;
-    trp_run_journal_end(&job->opening.journal, status, stopped);
-    if (job->opening.lasts)
-        trp_run_journal_sync(&job->opening.journal);
     trp_end_file end = {
         .status = trp_status_word(status),
-        .stopped = stopped,
+        .stopped = result != NULL && result->stopped,
         .error = result != NULL ? result->error : "",
         .reports = job->reports,
         .restarts = job->restarts,
@@ -455,6 +464,5 @@ void trp_record_end(trp_record *record, troupe_status status, const troupe_resul
         end.value = result->value;
         end.value_schema = result->value_schema;
     }
-    if (trp_end_file_write(job->path, &end, job->opening.lasts) != TROUPE_OK)
-        trp_log(TRP_WARN, "how the run ended is not in its folder: %s", troupe_last_error()->text);
+    put_end(job, status, &end);
 }

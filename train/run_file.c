@@ -7,6 +7,7 @@
 #include <runtime/host/file.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <train/run_file.h>
 #include <train/storage.h>
@@ -29,6 +30,25 @@ troupe_status trp_status_of_word(const char *word)
     return TROUPE_FAILED;
 }
 
+static troupe_status parse(const char *path, const char *text, size_t size, trp_arena *arena,
+                           trp_json *document)
+{
+    document_head head = {0};
+    troupe_status status = trp_json_parse(text, size, document);
+    if (status == TROUPE_OK)
+        status = trp_json_read(&troupe_type_document_head, *document, arena, &head);
+    if (status == TROUPE_NO_MEMORY)
+        return status;
+    if (status != TROUPE_OK)
+        return troupe_fail(TROUPE_CORRUPT, "%s is damaged: %s", path, troupe_last_error()->text);
+    if (head.version < 1)
+        return troupe_fail(TROUPE_CORRUPT, "%s is damaged: it has no version", path);
+    if (head.version > VERSION)
+        return troupe_fail(TROUPE_VERSION, "%s is of version %d, this library reads up to %d", path,
+                           head.version, VERSION);
+    return TROUPE_OK;
+}
+
 // Reads a document into memory of the arena and checks its version. An empty one is none: what was
 // not synced may be that after a loss of power.
 static troupe_status read_document(const char *path, trp_arena *arena, trp_json *document)
@@ -46,20 +66,7 @@ static troupe_status read_document(const char *path, trp_arena *arena, trp_json 
     trp_free(data);
     if (copy == NULL)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the %zu bytes of %s", size, path);
-    document_head head = {0};
-    troupe_status status = trp_json_parse(copy, size, document);
-    if (status == TROUPE_OK)
-        status = trp_json_read(&troupe_type_document_head, *document, arena, &head);
-    if (status == TROUPE_NO_MEMORY)
-        return status;
-    if (status != TROUPE_OK)
-        return troupe_fail(TROUPE_CORRUPT, "%s is damaged: %s", path, troupe_last_error()->text);
-    if (head.version < 1)
-        return troupe_fail(TROUPE_CORRUPT, "%s is damaged: it has no version", path);
-    if (head.version > VERSION)
-        return troupe_fail(TROUPE_VERSION, "%s is of version %d, this library reads up to %d", path,
-                           head.version, VERSION);
-    return TROUPE_OK;
+    return parse(path, copy, size, arena, document);
 }
 
 static troupe_status damaged(const char *path, troupe_status status)
@@ -182,26 +189,70 @@ troupe_status trp_run_file_sync(const char *run)
     return status;
 }
 
+// The last bytes of a file, in the arena. NULL: there are none, or no memory. A pipe in its place
+// is opened without waiting.
+static char *read_tail(const char *path, size_t most, trp_arena *arena, size_t *size)
+{
+    struct stat about;
+    ssize_t got = 0;
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return NULL;
+    char *tail = trp_arena_alloc(arena, most + 1);
+    if (tail != NULL && fstat(fd, &about) == 0 && S_ISREG(about.st_mode))
+        got = pread(fd, tail, most, about.st_size > (off_t)most ? about.st_size - (off_t)most : 0);
+    close(fd);
+    *size = got > 0 ? (size_t)got : 0;
+    return got > 0 ? tail : NULL;
+}
+
+// The last line of the journal, where that is the end of the run and has all that there is to say.
+static troupe_status read_end_line(const char *run, trp_arena *arena, trp_json *document)
+{
+    trp_path path;
+    trp_json member;
+    size_t size;
+    TROUPE_TRY(trp_path_join(&path, run, "journal.jsonl"));
+    char *tail = read_tail(path.text, TRP_END_LINE_MAX, arena, &size);
+    if (tail != NULL && tail[size - 1] == '\n') {
+        const char *before = memrchr(tail, '\n', size - 1), *line = before ? before + 1 : tail;
+        size_t length = (size_t)(tail + size - 1 - line);
+        if (trp_json_parse(line, length, document) == TROUPE_OK &&
+            trp_json_member(*document, "event", &member) && trp_json_equals(member, "end") &&
+            trp_json_member(*document, "version", &member))
+            return parse(path.text, line, length, arena, document);
+    }
+    return troupe_fail(TROUPE_NOT_FOUND, "%s does not end with the end of the run", path.text);
+}
+
 troupe_status trp_end_file_read(const char *run, trp_arena *arena, trp_end_file *end)
 {
     trp_path path;
     trp_json document;
     *end = (trp_end_file){0};
     TROUPE_TRY(trp_path_join(&path, run, "end"));
-    TROUPE_TRY(read_document(path.text, arena, &document));
+    troupe_status status = read_document(path.text, arena, &document);
+    if (status == TROUPE_NOT_FOUND && trp_path_is_local(run))
+        status = read_end_line(trp_path_local(run), arena, &document);
+    TROUPE_TRY(status);
     return damaged(path.text, trp_json_read(&troupe_type_trp_end_file, document, arena, end));
+}
+
+void trp_end_file_text(const trp_end_file *end, trp_buffer *text)
+{
+    trp_end_file whole = *end;
+    trp_time_text now = trp_time_now();
+    whole.version = VERSION;
+    whole.at = now.text;
+    trp_json_value(text, &troupe_type_trp_end_file, &whole);
 }
 
 troupe_status trp_end_file_write(const char *run, const trp_end_file *end, bool lasts)
 {
     trp_path path;
     trp_buffer text = {0};
-    trp_end_file whole = *end;
-    trp_time_text now = trp_time_now();
-    whole.version = VERSION;
-    whole.at = now.text;
     TROUPE_TRY(trp_path_join(&path, run, "end"));
-    trp_json_value(&text, &troupe_type_trp_end_file, &whole);
+    trp_end_file_text(end, &text);
     troupe_status status = write_document(path.text, &text, lasts);
     trp_buffer_free(&text);
     return status;

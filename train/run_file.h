@@ -44,7 +44,11 @@ TROUPE_STRUCT(trp_end_file, (int, version), (troupe_text, status), (bool, stoppe
 // Syncs the one that is there.
 troupe_status trp_run_file_sync(const char *run);
 
-// Errors as those of trp_run_file_read.
+// What it says. A run that need not last says it in the last line of its journal instead, where
+// that is no longer than TRP_END_LINE_MAX.
+enum { TRP_END_LINE_MAX = 4096 };
+void trp_end_file_text(const trp_end_file *end, trp_buffer *text);
+// Reads the file or the line. Errors as those of trp_run_file_read.
 troupe_status trp_end_file_read(const char *run, trp_arena *arena, trp_end_file *end);
 troupe_status trp_end_file_write(const char *run, const trp_end_file *end, bool lasts);
 // Takes it away, for a run that goes on.

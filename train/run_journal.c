@@ -487,6 +487,23 @@ trp_lines trp_run_journal_live(trp_run_journal *journal, uint32_t revision, int 
     return add_and_free(journal, &line);
 }
 
+bool trp_run_journal_end_whole(trp_run_journal *journal, const trp_end_file *end)
+{
+    trp_buffer text = {0}, line = {0};
+    trp_end_file_text(end, &text);
+    trp_buffer_printf(&line, "{\"event\": \"end\", ");
+    if (!text.failed)
+        trp_buffer_append(&line, text.data + 1, text.size - 1); // Behind the object's beginning.
+    trp_buffer_append(&line, "\n", 1);
+    bool fits = !text.failed && !line.failed && line.size <= TRP_END_LINE_MAX;
+    trp_lines lines = {0};
+    if (fits)
+        lines = trp_run_journal_add(journal, &line);
+    trp_buffer_free(&text);
+    trp_buffer_free(&line);
+    return lines.end > lines.start;
+}
+
 void trp_run_journal_end(trp_run_journal *journal, troupe_status status, bool stopped)
 {
     trp_buffer line = {0};

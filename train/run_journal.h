@@ -41,6 +41,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <train/run_file.h>
 #include <troupe/train.h>
 
 // The last wish of one member.
@@ -131,6 +132,8 @@ bool trp_run_journal_modify(trp_run_journal *journal, uint32_t revision, const c
                             const trp_buffer *value, int64_t wish);
 trp_lines trp_run_journal_live(trp_run_journal *journal, uint32_t revision, int report);
 void trp_run_journal_end(trp_run_journal *journal, troupe_status status, bool stopped);
+// The same with all that run_file.h's `end` says. False: it was not written.
+bool trp_run_journal_end_whole(trp_run_journal *journal, const trp_end_file *end);
 // The text of a report's line.
 void trp_run_journal_report_line(const troupe_report_event *event, int attempt, bool saving,
                                  trp_buffer *out);

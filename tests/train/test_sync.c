@@ -13,8 +13,9 @@
 
 TROUPE_STRUCT(settings, (int, saves)); // Before that many of its reports.
 TROUPE_STRUCT(model, (double, weight));
+TROUPE_STRUCT(returned, (troupe_text, text));
 
-enum { REPORTS = 3 };
+enum { REPORTS = 3, MANY = 5000 }; // MANY: bytes, more than a page.
 
 static troupe_status fit(troupe_rank *me, const settings *config)
 {
@@ -26,6 +27,11 @@ static troupe_status fit(troupe_rank *me, const settings *config)
         if (i <= config->saves)
             TROUPE_TRY(troupe_save(model, me, &made));
         TROUPE_TRY(troupe_report(me, {"loss", 1.0 / i}));
+    }
+    if (getenv("FIT_RETURNS") != NULL) {
+        static char text[MANY + 1];
+        memset(text, 'x', MANY);
+        return troupe_return(returned, me, &(returned){text});
     }
     return TROUPE_OK;
 }
@@ -198,6 +204,74 @@ static void test_what_a_loss_of_power_has_emptied_begins_anew(void **state)
     support_directory_remove(storage);
 }
 
+// What the run's folder says of its end.
+static troupe_run_info info_of(const char *storage)
+{
+    char *path = support_path(storage, "run");
+    troupe_run_info info;
+    troupe_must(troupe_run_info_get(path, &info));
+    free(path);
+    return info;
+}
+
+static void test_a_run_that_need_not_last_ends_with_a_line(void **state)
+{
+    (void)state;
+    char *storage = support_directory_make(), *end = support_path(storage, "run/end"),
+         *journal = support_path(storage, "run/journal.jsonl");
+    troupe_result *result;
+    leave_unsynced(storage, 0, "2");
+    assert_false(support_exists(end));
+    troupe_run_info info = info_of(storage);
+    assert_true(info.ended);
+    assert_int_equal(info.status, TROUPE_FAILED);
+    assert_int_equal(info.reports, 1);
+    assert_non_null(strstr(info.error, "before report 2"));
+    // It goes on, and has come to another end then.
+    (void)run_as(storage, TROUPE_SYNC_CHECKPOINTS, 0, &result, TROUPE_OPEN_RESUME);
+    troupe_result_free(&result);
+    assert_false(support_exists(end));
+    info = info_of(storage);
+    assert_true(info.ended);
+    assert_int_equal(info.status, TROUPE_OK);
+    assert_int_equal(info.reports, REPORTS);
+    // Having ended well it is not run again.
+    char *before = support_read_file(journal);
+    (void)run_as(storage, TROUPE_SYNC_CHECKPOINTS, 0, &result, TROUPE_OPEN_RESUME);
+    troupe_result_free(&result);
+    char *after = support_read_file(journal);
+    assert_string_equal(after, before);
+    // A line that was cut says nothing.
+    assert_int_equal(truncate(journal, (off_t)strlen(after) - 1), 0);
+    assert_false(info_of(storage).ended);
+    free(after);
+    free(before);
+    free(journal);
+    free(end);
+    support_directory_remove(storage);
+}
+
+static void test_an_end_of_more_than_a_page_has_a_file(void **state)
+{
+    (void)state;
+    char *storage = support_directory_make(), *end = support_path(storage, "run/end");
+    troupe_result *result;
+    setenv("FIT_RETURNS", "1", 1);
+    for (int i = 0; i < 2; i++) { // The second time it is there already.
+        returned value = {0};
+        (void)run_as(storage, TROUPE_SYNC_CHECKPOINTS, 0, &result,
+                     i == 0 ? TROUPE_OPEN_NEW : TROUPE_OPEN_RESUME);
+        troupe_must(troupe_result_value(returned, result, &value));
+        assert_int_equal(strlen(value.text), MANY);
+        troupe_result_free(&result);
+        assert_true(support_exists(end));
+        assert_true(info_of(storage).ended);
+    }
+    unsetenv("FIT_RETURNS");
+    free(end);
+    support_directory_remove(storage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -206,6 +280,8 @@ int main(void)
         cmocka_unit_test(test_no_checkpoint_is_there_before_what_its_run_is_lasts),
         cmocka_unit_test(test_a_run_that_goes_on_may_not_have_lasted),
         cmocka_unit_test(test_what_a_loss_of_power_has_emptied_begins_anew),
+        cmocka_unit_test(test_a_run_that_need_not_last_ends_with_a_line),
+        cmocka_unit_test(test_an_end_of_more_than_a_page_has_a_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
