@@ -132,13 +132,8 @@ static void await_cleaner(int fd)
         nanosleep(&pause, NULL);
 }
 
-static troupe_status take(const char *run, const char *path, trp_alive **alive)
+static troupe_status take_open(const char *run, int fd, trp_alive **alive)
 {
-    if (find(path) != NULL)
-        return troupe_fail(TROUPE_BUSY, "the run %s is being run by this process", run);
-    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
-    if (fd < 0)
-        return trp_fail_errno(TROUPE_IO, "cannot make %s", path);
     troupe_status status = lock_driver(run, fd);
     if (status == TROUPE_OK)
         await_cleaner(fd);
@@ -147,6 +142,25 @@ static troupe_status take(const char *run, const char *path, trp_alive **alive)
     if (status != TROUPE_OK)
         close(fd);
     return status;
+}
+
+static troupe_status take(const char *run, const char *path, trp_alive **alive)
+{
+    if (find(path) != NULL)
+        return troupe_fail(TROUPE_BUSY, "the run %s is being run by this process", run);
+    int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
+    return fd >= 0 ? take_open(run, fd, alive) : trp_fail_errno(TROUPE_IO, "cannot make %s", path);
+}
+
+// Takes a run whose file is not there yet, so that nothing has to be asked about it. False: it is.
+static bool take_new(const char *run, const char *path, trp_alive **alive, troupe_status *status)
+{
+    pthread_mutex_lock(&table.lock);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, trp_file_mode());
+    if (fd >= 0)
+        *status = take_open(run, fd, alive);
+    pthread_mutex_unlock(&table.lock);
+    return fd >= 0;
 }
 
 // Takes the lock of the table once this process does not clean the run.
@@ -195,9 +209,12 @@ troupe_status trp_alive_clean(const char *run, trp_alive **alive)
 troupe_status trp_alive_take(const char *run, trp_alive **alive)
 {
     trp_path path;
+    troupe_status status;
     TROUPE_TRY(trp_path_join(&path, run, "alive"));
+    if (take_new(run, path.text, alive, &status))
+        return status;
     lock_table(path.text);
-    troupe_status status = take(run, path.text, alive);
+    status = take(run, path.text, alive);
     pthread_mutex_unlock(&table.lock);
     if (status == TROUPE_OK && trp_alive_check(*alive, run) != TROUPE_OK) {
         trp_alive_leave(alive);

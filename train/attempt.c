@@ -216,7 +216,8 @@ static troupe_status prepare(trp_run *run, trp_path *origin, int *first_report)
 {
     int last_report;
     TROUPE_TRY(trp_alive_check(run->job->opening.alive, run->job->folder));
-    TROUPE_TRY(trp_run_clean(run->job));
+    if (run->attempt > run->first_attempt) // Else the opening has done so.
+        TROUPE_TRY(trp_run_clean(run->job));
     TROUPE_TRY(find_origin(run, origin, &last_report));
     trp_memory_commits_drop_open(&run->memory);
     if (last_report < run->lost) // It is made again.

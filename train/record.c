@@ -97,6 +97,8 @@ static troupe_status take_up(trp_record *record)
 {
     const trp_run_history *history = &record->job->opening.history;
     trp_arena arena = {0};
+    if (record->job->options.open == TROUPE_OPEN_NEW) // There are none.
+        return TROUPE_OK;
     int64_t *ids;
     size_t count;
     troupe_status status = trp_checkpoint_list(record->job->path, &ids, &count);
