@@ -71,6 +71,9 @@ extern const size_t web_route_count;
 // ---- web_routes.c, web_openapi.c
 
 troupe_status web_openapi(web_call *call);
+// A member that has the line of a shell that asks for that path, with a body unless that is NULL.
+void web_curl(web_call *call, const char *name, const char *token, const char *body,
+              const char *path);
 // Finds the row, and takes the request's own parts and the query. *allow lists the methods that the
 // path has where it lacks this one. NULL: there is none; the last error says why, *status is of
 // HTTP.

@@ -49,17 +49,18 @@ static void quote(const char *text, char *out, size_t capacity)
     out[size] = '\0';
 }
 
-// The line of a shell that asks for it.
-static void write_curl(web_call *call, const web_route *route)
+void web_curl(web_call *call, const char *name, const char *token, const char *body,
+              const char *path)
 {
     const char *base = call->request->base != NULL ? call->request->base : "http://127.0.0.1:PORT";
-    char line[1600], state[512];
+    char line[2800], state[512], quoted[512];
     quote(call->web->state, state, sizeof state);
-    snprintf(
-        line, sizeof line, "curl -H \"Authorization: Bearer $(cat '%s/token')\"%s%s%s '%.200s%s'",
-        state, route->body != NULL ? " -H 'Content-Type: application/json' -d '" : "",
-        route->body != NULL ? route->body : "", route->body != NULL ? "'" : "", base, route->path);
-    web_text(call->out, "x-curl", line);
+    quote(path, quoted, sizeof quoted); // What a service says of itself may have anything in it.
+    snprintf(line, sizeof line,
+             "curl -H \"Authorization: Bearer $(cat '%s/%s')\"%s%.1000s%s '%.200s%s'", state, token,
+             body != NULL ? " -H 'Content-Type: application/json' -d '" : "",
+             body != NULL ? body : "", body != NULL ? "'" : "", base, quoted);
+    web_text(call->out, name, line);
 }
 
 static void write_replies(trp_buffer *out, const web_route *route)
@@ -104,7 +105,7 @@ static void write_operation(web_call *call, const web_route *route)
         web_end(out, '}');
     }
     write_replies(out, route);
-    write_curl(call, route);
+    web_curl(call, "x-curl", "token", route->body, route->path);
     web_end(out, '}');
 }
 

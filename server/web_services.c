@@ -47,6 +47,48 @@ static void write_description(trp_buffer *out, trp_json description)
     }
 }
 
+// A row of zeros of the shape that follows, or of 1 where a dimension may have any size; false:
+// it is too large to be shown.
+static bool write_zeros(web_call *call, trp_json shape, trp_json at, trp_buffer *row)
+{
+    enum { BYTES_MAX = 600 };
+    int count = 1;
+    if (row->failed || row->size >= BYTES_MAX) // Also of dimensions without end.
+        return false;
+    if (!trp_json_next_item(shape, &at)) {
+        trp_buffer_append(row, "0", 1);
+        return true;
+    }
+    if (!trp_json_is_null(at) &&
+        trp_json_read(&troupe_type_int, at, &call->arena, &count) != TROUPE_OK)
+        return false;
+    trp_buffer_append(row, "[", 1);
+    for (int i = 0; i < count; i++) {
+        trp_buffer_append(row, ", ", i > 0 ? 2 : 0);
+        if (!write_zeros(call, shape, at, row))
+            return false;
+    }
+    trp_buffer_append(row, "]", 1);
+    return true;
+}
+
+// How it is asked from a shell.
+static void write_curl(web_call *call, trp_json description, const char *route)
+{
+    trp_json input, shape, at = {0};
+    trp_buffer row = {0}, body = {0};
+    bool known = trp_json_member(description, "input", &input) &&
+                 trp_json_member(input, "shape", &shape) && trp_json_is_array(shape) &&
+                 trp_json_next_item(shape, &at) && write_zeros(call, shape, at, &row);
+    trp_buffer_printf(&body, "{\"instances\": [%.*s]}", known ? (int)row.size : 4,
+                      known && row.data != NULL ? (const char *)row.data : "ROWS");
+    trp_buffer_append(&body, "", 1);
+    if (!body.failed)
+        web_curl(call, "curl", "token.routes", (const char *)body.data, route);
+    trp_buffer_free(&row);
+    trp_buffer_free(&body);
+}
+
 static void write_route(web_call *call, const char *path)
 {
     trp_buffer *out = call->out;
@@ -61,8 +103,11 @@ static void write_route(web_call *call, const char *path)
     write_description(out, description);
     if (trp_json_member(description, "route", &route) &&
         trp_json_read(&troupe_type_troupe_text, route, &call->arena, &name) == TROUPE_OK &&
-        name != NULL && call->web->figures != NULL)
-        call->web->figures(call->web->user, name, out);
+        name != NULL) {
+        write_curl(call, description, name);
+        if (call->web->figures != NULL)
+            call->web->figures(call->web->user, name, out);
+    }
     web_end(out, '}');
 }
 

@@ -35,15 +35,17 @@ export class RoutesView {
     }
     const known = ['answered', 'failed', 'refused', 'queued', 'under_way', 'replicas', 'replicas_alive', 'batches', 'rows'];
     return h('section', { class: 'part', 'data-key': `route ${name}`, 'aria-label': name },
-      h('div', { class: 'head' }, h('h2', null, h('code', null, name)), it.version || it.model ? h('span', { class: 'tag' }, it.version || it.model) : ''),
+      h('div', { class: 'head' }, h('h2', null, h('code', null, name)), it.version || it.model ? h('span', { class: 'tag' }, it.version || it.model) : '',
+        it.canary?.version ? h('span', { class: 'tag' }, `${number(it.canary.weight * 100)} % to ${it.canary.version}`) : ''),
       facts(known.filter((key) => it[key] !== undefined).map((key) => [key.replace('_', ' ').replace(/^./, (first) => first.toUpperCase()), number(it[key])])),
-      bounds.length ? h('div', { 'data-own': `chart ${name}`, 'data-slot': name }) : '');
+      bounds.length ? h('div', { 'data-own': `chart ${name}`, 'data-slot': name }) : '',
+      it.curl ? h('pre', { class: 'ask', tabindex: '0', 'aria-label': `how ${name} is asked` }, it.curl) : '');
   }
 
   render() {
     const head = h('div', { class: 'top' }, h('div', null, h('h1', null, 'Routes'), h('p', { class: 'soft' }, 'Models that answer requests.')));
     if (this.routes.length === 0)
-      return [head, empty('Nothing is served', 'A service puts a model of the repository under a route, in processes of its own.', 'troupe_serve(net, "digits@production", "/digits", &service)')];
+      return [head, empty('Nothing is served', 'A service puts a model of the repository under a route, in processes of its own.', 'troupe serve digits@production /digits')];
     return [head, this.routes.map((it) => this.renderRoute(it))];
   }
 }

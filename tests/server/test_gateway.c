@@ -299,7 +299,7 @@ static void test_the_dashboard_is_cached(void **context)
 static void test_predictions(void **context)
 {
     (void)context;
-    char text[100];
+    char text[300];
     serve_doubled();
     int fd = connect_to_it(); // All on one connection.
     for (int i = 0; i < 50; i++) {
@@ -339,6 +339,12 @@ static void test_predictions(void **context)
                 400, "instances");
     assert_code((asked){.method = "GET", .path = "/api/v1/routes", .token = admin}, 200,
                 "\"answered\": 51");
+    (void)snprintf(
+        text, sizeof text,
+        "/token.routes')\\\" -H 'Content-Type: application/json' -d '{\\\"instances\\\": "
+        "[[0, 0, 0]]}' 'http://127.0.0.1:%d/doubled'\"",
+        port);
+    assert_code((asked){.method = "GET", .path = "/api/v1/routes", .token = admin}, 200, text);
 }
 
 static void test_a_service_dies_and_returns(void **context)
