@@ -1,7 +1,7 @@
 #!/bin/sh
 # inversion.sh SOURCE ACTORS TRAIN MODELS TUNE: the library of Train calls nothing that the one of Tune
-# defines, and Tune takes of Train and of the layers beside it public functions alone; none by which
-# actors, and so workers, are made.
+# defines, and Tune takes of Train and of the layers beside it public functions alone. It makes no
+# workers: its one actor is the controller of a sweep, in the process that runs the sweep.
 # B21.
 set -eu
 source=$1 actors=$2 train=$3 models=$4 tune=$5
@@ -32,7 +32,26 @@ for layer in "$actors" "$train" "$models"; do
     private=$(takes_private "$tune" "$layer")
     [ -z "$private" ] || { echo "Tune takes from ${layer##*/} what is not public:"; echo "$private"; exit 1; }
 done
-# A wait of its own gives way to others (troupe_blocking_call); it makes no actor.
-of_actors=$(uses "$tune" "$actors" | grep -vx troupe_blocking_call || true)
+# A wait of its own gives way to others; the rest is what the controller is as an actor.
+cat >"$work/allowed" <<'END'
+troupe_actor_exit_with
+troupe_actor_status
+troupe_actor_with
+troupe_blocking_call
+troupe_class_register
+troupe_self
+troupe_spawn_as
+troupe_tell_as
+troupe_timer_start_as
+troupe_timer_stop
+END
+of_actors=$(uses "$tune" "$actors" | grep -vxFf "$work/allowed" || true)
 [ -z "$of_actors" ] || { echo "Tune is to submit jobs, and takes of actors:"; echo "$of_actors"; exit 1; }
+spawns=$(grep -rnE 'troupe_spawn' "$source/tune" --include='*.[ch]')
+case $spawns in
+*"
+"* | '') echo "Tune is to make one actor, in one place:"; echo "$spawns"; exit 1 ;;
+*/tune/sweep/controller.c:*"TROUPE_PLACE_HERE)"*) ;;
+*) echo "Tune is to make its actor in the process that it is in:"; echo "$spawns"; exit 1 ;;
+esac
 echo "Train takes nothing from Tune, and Tune of Train what is public alone"
