@@ -119,7 +119,7 @@ static void test_a_file_says_how_it_is_searched(void **state)
         if (life == 1)
             snprintf(warm, sizeof warm, ", \"warm\": [\"%s/first_0/trials.jsonl\"]", storage);
         snprintf(text, sizeof text, file, warm);
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "first_%d", life);
         troupe_must(
             troupe_tune_program(text, arguments, 3, &sweep, .name = name,
