@@ -6,6 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
+// A worker is given its variables once, and never gives the array of them back.
+static char **given[4];
+static size_t given_count;
+
+static bool apply(const char *env, const char *folder)
+{
+    bool applied = trp_worker_env_apply(env, folder);
+    assert_in_range(given_count, 0, sizeof given / sizeof *given - 1);
+    given[given_count++] = environ;
+    return applied;
+}
+
 static void expect(const char *key, const char *value)
 {
     const char *is = getenv(key);
@@ -30,9 +42,9 @@ static void test_variables_are_added_and_replaced(void **state)
     setenv("TEST_OLD", "old", 1);
     setenv("TEST_OLDER", "older", 1);
     int before = count_variables();
-    assert_true(trp_worker_env_apply("TEST_OLD=new\n\nTEST_MADE=a=b\nTEST_EMPTY=\nTEST_TWICE=1\n"
-                                     "TEST_TWICE=2\nno variable\n",
-                                     ""));
+    assert_true(apply("TEST_OLD=new\n\nTEST_MADE=a=b\nTEST_EMPTY=\nTEST_TWICE=1\n"
+                      "TEST_TWICE=2\nno variable\n",
+                      ""));
     expect("TEST_KEPT", "kept");
     expect("TEST_OLD", "new");
     expect("TEST_OLDER", "older");
@@ -55,9 +67,9 @@ static void test_a_folder_is_entered(void **state)
 {
     (void)state;
     char *folder = support_directory_make(), *none = support_path(folder, "none"), here[4096];
-    assert_true(trp_worker_env_apply("", folder));
+    assert_true(apply("", folder));
     assert_string_equal(getcwd(here, sizeof here), folder);
-    assert_false(trp_worker_env_apply("", none));
+    assert_false(apply("", none));
     assert_int_equal(chdir("/"), 0);
     free(none);
     support_directory_remove(folder);
