@@ -152,17 +152,24 @@ static troupe_status go_on_in_thread(trp_control *control)
     return TROUPE_OK;
 }
 
-// The actor gives it no turns any more.
-static void hand_over(trp_control *control)
+// For one whose seat the caller has left.
+static void put_in_thread(trp_control *control)
 {
-    if (!take_over(control) || go_on_in_thread(control) == TROUPE_OK)
+    if (go_on_in_thread(control) == TROUPE_OK)
         return;
     trp_log(TRP_INFO, "the sweep in %s waits for memory", control->sweep->folder);
-    pthread_mutex_lock(&seats.lock); // Whoever has something for it next tries that again.
+    pthread_mutex_lock(&seats.lock); // Whoever waits for it tries that again.
     control->seat.next = seats.first;
     control->seat.is_taken = true;
     seats.first = control;
     pthread_mutex_unlock(&seats.lock);
+}
+
+// The actor gives it no turns any more.
+static void hand_over(trp_control *control)
+{
+    if (take_over(control))
+        put_in_thread(control);
 }
 
 // ---- the actor's turns
@@ -178,6 +185,29 @@ static void call(void *user)
     trp_control *control = user;
     if (tell_turn((trp_controller_actor){control->seat.actor}) != TROUPE_OK)
         hand_over(control);
+}
+
+void trp_controller_rouse(trp_control *control)
+{
+    trp_events_wake(&control->events);
+    call(control);
+}
+
+void trp_controller_look_after(uint64_t number)
+{
+    pthread_mutex_lock(&seats.lock);
+    trp_control *control = find(number);
+    troupe_actor actor = control != NULL ? control->seat.actor : (troupe_actor){0};
+    pthread_mutex_unlock(&seats.lock);
+    if (control == NULL || tell_turn((trp_controller_actor){actor}) == TROUPE_OK)
+        return;
+    pthread_mutex_lock(&seats.lock);
+    control = find(number); // It may have been taken over meanwhile.
+    if (control != NULL)
+        (void)leave_seat(control);
+    pthread_mutex_unlock(&seats.lock);
+    if (control != NULL)
+        put_in_thread(control);
 }
 
 // Until nothing is left to take in (*rests), or others are to have their turns. `timed`: some time
@@ -288,6 +318,7 @@ troupe_status trp_controller_start(trp_control *control)
     }
     control->seat.actor = made.address;
     control->sweep->held = true;
+    control->sweep->seat = seat.number;
     trp_events_call(&control->events, call, control);
     call(control); // Jobs of an earlier life may have said something already.
     return TROUPE_OK;

@@ -25,7 +25,7 @@
 #include <tune/sweep/sweep_facts.h>
 #include <unistd.h>
 
-enum { TRIALS_DEFAULT = 10 };
+enum { TRIALS_DEFAULT = 10, LOOK_NS = 1000000000 };
 
 static const char file_name[] = "trials.jsonl";
 
@@ -446,20 +446,33 @@ typedef struct waits {
     int timeout_ms;
 } waits;
 
+// Waits for a flag of the sweep's, which `ended` tells of, and looks after its controller now and
+// then: the actor may have been killed.
+static bool await_flag(troupe_sweep *sweep, const bool *flag, bool wanted, int64_t until_ns)
+{
+    pthread_mutex_lock(&sweep->end_lock);
+    for (int64_t now; *flag != wanted && (now = trp_clock_ns()) < until_ns;) {
+        int64_t next = until_ns - now > LOOK_NS ? now + LOOK_NS : until_ns;
+        const struct timespec deadline = {.tv_sec = next / 1000000000,
+                                          .tv_nsec = next % 1000000000};
+        int error = pthread_cond_timedwait(&sweep->ended, &sweep->end_lock, &deadline);
+        if (error != ETIMEDOUT || *flag == wanted || next == until_ns)
+            continue;
+        pthread_mutex_unlock(&sweep->end_lock);
+        trp_controller_look_after(sweep->seat);
+        pthread_mutex_lock(&sweep->end_lock);
+    }
+    bool is = *flag == wanted;
+    pthread_mutex_unlock(&sweep->end_lock);
+    return is;
+}
+
 static troupe_status await_over(void *user)
 {
     troupe_sweep *sweep = ((const waits *)user)->sweep;
     int timeout_ms = ((const waits *)user)->timeout_ms;
-    int64_t until = trp_clock_ns() + (int64_t)timeout_ms * 1000000;
-    const struct timespec deadline = {.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
-    int error = 0;
-    pthread_mutex_lock(&sweep->end_lock);
-    while (!sweep->is_told && error != ETIMEDOUT)
-        error = timeout_ms < 0 ? pthread_cond_wait(&sweep->ended, &sweep->end_lock)
-                               : pthread_cond_timedwait(&sweep->ended, &sweep->end_lock, &deadline);
-    bool over = sweep->is_told;
-    pthread_mutex_unlock(&sweep->end_lock);
-    if (!over)
+    int64_t until_ns = timeout_ms < 0 ? INT64_MAX : trp_clock_ns() + (int64_t)timeout_ms * 1000000;
+    if (!await_flag(sweep, &sweep->is_told, true, until_ns))
         return troupe_fail(TROUPE_TIMED_OUT, "the sweep has not ended within %d ms", timeout_ms);
     return TROUPE_OK;
 }
@@ -505,7 +518,7 @@ static void wish(troupe_sweep *sweep, bool stop, bool pause)
     if (control != NULL) {
         control->halts = control->halts || stop;
         control->pauses = pause;
-        trp_events_wake(&control->events);
+        trp_controller_rouse(control);
     }
     trp_fair_lock_give(&sweep->lock);
 }
@@ -542,7 +555,7 @@ static troupe_status add(troupe_sweep *sweep, int trials)
     int wanted = trp_study_trials(control->study);
     sweep->wanted = wanted > 0 ? wanted : sweep->wanted;
     control->progress.changed = true;
-    trp_events_wake(&control->events);
+    trp_controller_rouse(control);
     return TROUPE_OK;
 }
 
@@ -578,10 +591,7 @@ static void clear_trials(troupe_sweep *sweep)
 static troupe_status await_let_go(void *user)
 {
     troupe_sweep *sweep = user;
-    pthread_mutex_lock(&sweep->end_lock);
-    while (sweep->held)
-        pthread_cond_wait(&sweep->ended, &sweep->end_lock);
-    pthread_mutex_unlock(&sweep->end_lock);
+    (void)await_flag(sweep, &sweep->held, false, INT64_MAX);
     return TROUPE_OK;
 }
 
@@ -591,7 +601,7 @@ static void close_control(troupe_sweep *sweep)
     trp_fair_lock_take(&sweep->lock);
     if (sweep->control != NULL) {
         sweep->control->closes = true;
-        trp_events_wake(&sweep->control->events);
+        trp_controller_rouse(sweep->control);
     }
     trp_fair_lock_give(&sweep->lock);
     if (troupe_blocking_call(await_let_go, sweep) != TROUPE_OK) // Too many methods wait.

@@ -113,6 +113,7 @@ struct troupe_sweep {
     pthread_cond_t ended;
     bool is_told;                     // That it is over.
     bool held;                        // By who gives its controller turns.
+    uint64_t seat;                    // Of its controller.
     bool over;                        // It has ended,
     troupe_error failure;             // and how, where not all was well with the sweep itself.
     trp_control *control;             // NULL: it is over.

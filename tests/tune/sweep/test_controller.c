@@ -133,6 +133,77 @@ static void test_a_sweep_without_its_actor_is_stopped_and_freed(void **state)
     }
 }
 
+// Kills the actor of a sweep behind a message to it, which nobody runs any more.
+typedef struct killer {
+    int unused;
+} killer;
+
+static troupe_sweep *victim;
+
+static troupe_status killer_kill(killer *self, const troupe_none *none, troupe_none *result)
+{
+    (void)self;
+    (void)none;
+    (void)result;
+    troupe_actor actor = {0};
+    assert_int_equal(controllers(&actor), 1);
+    troupe_sweep_pause(victim);
+    return troupe_actor_kill(actor);
+}
+TROUPE_ACTOR(killer, (killer_kill, troupe_none, troupe_none));
+
+static void restart(int threads)
+{
+    troupe_stop();
+    ok(troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = threads));
+}
+
+static void test_a_sweep_misses_no_message_that_its_actor_did(void **state)
+{
+    (void)state;
+    restart(1); // So that the message waits while the killer runs.
+    for (int frees = 0; frees < 2; frees++) {
+        victim = begin(3);
+        killer_actor actor = troupe_spawn(killer, .place = TROUPE_PLACE_HERE);
+        troupe_none none;
+        ok(troupe_get(troupe_none, troupe_call(actor, killer_kill), &none));
+        atomic_store(&held, false);
+        if (!frees) {
+            assert_int_equal(troupe_sweep_wait(victim, 3000), TROUPE_TIMED_OUT); // It is paused.
+            troupe_sweep_go_on(victim);
+            ok(troupe_sweep_wait(victim, 20000));
+            assert_whole(victim, 3);
+        }
+        troupe_sweep_free(&victim);
+        fake_shut();
+    }
+    restart(2);
+}
+
+// No thread can be made for a moment: who waits for the sweep tries again.
+static void test_a_sweep_waits_for_the_memory_of_a_thread(void **state)
+{
+    (void)state;
+    pthread_attr_t usual, vast;
+    troupe_actor actor = {0};
+    troupe_sweep *sweep = begin(3);
+    assert_int_equal(controllers(&actor), 1);
+    assert_int_equal(pthread_getattr_default_np(&usual), 0);
+    assert_int_equal(pthread_getattr_default_np(&vast), 0);
+    assert_int_equal(pthread_attr_setstacksize(&vast, (size_t)1 << 46), 0);
+    ok(troupe_actor_kill(actor));
+    assert_int_equal(pthread_setattr_default_np(&vast), 0);
+    troupe_sweep_stop(sweep);
+    assert_int_equal(troupe_sweep_wait(sweep, 50), TROUPE_TIMED_OUT);
+    assert_int_equal(pthread_setattr_default_np(&usual), 0);
+    atomic_store(&held, false);
+    ok(troupe_sweep_wait(sweep, 20000));
+    troupe_sweep_free(&sweep);
+    fake_shut();
+    pthread_attr_destroy(&usual);
+    pthread_attr_destroy(&vast);
+}
+
 // It may be told by whoever has its address, and then sees that there is nothing to do.
 static void test_strangers_messages_do_no_harm(void **state)
 {
@@ -173,15 +244,13 @@ TROUPE_ACTOR(tuner, (tuner_tune, troupe_none, int));
 static void test_an_actor_waits_for_its_sweep(void **state)
 {
     (void)state;
-    troupe_stop();
-    ok(troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = 1));
+    restart(1);
     tuner_actor actor = troupe_spawn(tuner, .place = TROUPE_PLACE_HERE);
     int trials = 0;
     ok(troupe_get(int, troupe_call(actor, tuner_tune), &trials));
     assert_int_equal(trials, 2);
     fake_shut();
-    troupe_stop();
-    ok(troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = 2));
+    restart(2);
 }
 
 int main(void)
@@ -190,6 +259,8 @@ int main(void)
         cmocka_unit_test(test_a_sweep_that_runs_is_an_actor),
         cmocka_unit_test(test_a_sweep_outlives_its_actor),
         cmocka_unit_test(test_a_sweep_without_its_actor_is_stopped_and_freed),
+        cmocka_unit_test(test_a_sweep_misses_no_message_that_its_actor_did),
+        cmocka_unit_test(test_a_sweep_waits_for_the_memory_of_a_thread),
         cmocka_unit_test(test_strangers_messages_do_no_harm),
         cmocka_unit_test(test_an_actor_waits_for_its_sweep),
     };
