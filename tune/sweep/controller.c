@@ -249,7 +249,7 @@ static troupe_status give_turns(trp_controller *self, bool timed)
     troupe_sweep *sweep = control->sweep;
     bool over = false, rests = false;
     trp_fair_lock_take(&sweep->lock);
-    trp_events_rouse(&control->events);
+    trp_events_resume(&control->events);
     troupe_status status = take_turns(control, timed, &over, &rests);
     int64_t due_ns = trp_control_due_ns(control);
     trp_fair_lock_give(&sweep->lock);

@@ -144,7 +144,7 @@ bool trp_events_rest(trp_events *events)
     return rests;
 }
 
-void trp_events_rouse(trp_events *events)
+void trp_events_resume(trp_events *events)
 {
     pthread_mutex_lock(&events->lock);
     events->rests = false;

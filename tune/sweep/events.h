@@ -59,8 +59,8 @@ void trp_events_wake(trp_events *events);
 void trp_events_call(trp_events *events, void (*call)(void *user), void *user);
 // The reader rests. False: there is something for it already.
 bool trp_events_rest(trp_events *events);
-// It does not, though nobody has called it.
-void trp_events_rouse(trp_events *events);
+// It reads again, though nobody has called it.
+void trp_events_resume(trp_events *events);
 
 // Takes the oldest event, waiting for one up to `deadline_ns` of trp_clock_ns (negative: for ever).
 // The caller frees *event with trp_free. TROUPE_TIMED_OUT: none came; TROUPE_BUSY: none, and the
