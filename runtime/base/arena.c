@@ -175,7 +175,7 @@ static _Thread_local bool armed;          // The key's destructor will run for t
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
-static bool key_made;
+static _Atomic bool key_made;
 
 static void thread_ends(void *arena)
 {
@@ -195,7 +195,7 @@ __attribute__((destructor)) static void library_ends(void)
 {
     trp_arena_clear(&own);
     armed = false;
-    if (key_made)
+    if (atomic_exchange(&key_made, false))
         (void)pthread_key_delete(key);
 }
 

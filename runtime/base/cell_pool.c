@@ -27,7 +27,7 @@ enum {
 static _Thread_local trp_magazine *asked; // The thread's magazines.
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
-static int key_made;
+static _Atomic bool key_made; // No longer at the end of the process, where threads may still ask.
 
 static void put_batch(trp_depot *depot, trp_cell *cells, size_t count)
 {
@@ -62,9 +62,8 @@ static void make_key(void)
 // Where the library is unloaded, no thread's end may lead into it.
 __attribute__((destructor)) static void library_ends(void)
 {
-    if (key_made)
+    if (atomic_exchange(&key_made, false))
         (void)pthread_key_delete(key);
-    key_made = 0;
 }
 
 // Without a key the cells of this thread are lost when it ends, which is harmless.

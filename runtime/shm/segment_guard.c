@@ -16,7 +16,7 @@ static _Atomic uint32_t crowd; // How often threads are inside for whose record 
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
-static bool key_made;
+static _Atomic bool key_made; // No longer at the end of the process, where threads may still begin.
 
 static void thread_ends(void *unused)
 {
@@ -49,9 +49,8 @@ static void set_up(void)
 // Where the library is unloaded, no thread's end may lead into it.
 __attribute__((destructor)) static void library_ends(void)
 {
-    if (key_made)
+    if (atomic_exchange(&key_made, false))
         (void)pthread_key_delete(key);
-    key_made = false;
 }
 
 static trp_use *take_record(void)
