@@ -33,8 +33,9 @@ TROUPE_STRUCT(trp_state_change, (int, state), (int, restarts), (int, ranks),
               (bool, goes_on));    // and whether that time runs.
 
 // How it ended.
-TROUPE_STRUCT(trp_outcome, (int, status), (troupe_text, error), (bool, stopped), (int, reports),
-              (int, restarts), (troupe_array_trp_metric, metrics),
+TROUPE_STRUCT(trp_outcome, (int, status), (troupe_text, error),
+              (troupe_text, cause), // What the error begins with; NULL: it is no more than that.
+              (bool, stopped), (int, reports), (int, restarts), (troupe_array_trp_metric, metrics),
               (troupe_text, checkpoint), // NULL: there is none; so for the next.
               (troupe_text, best), (troupe_text, path), (double, elapsed_s),
               (troupe_bytes, value), // That rank 0 returned, packed.

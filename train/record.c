@@ -455,6 +455,7 @@ void trp_record_end(trp_record *record, troupe_status status, const troupe_resul
         .status = trp_status_word(status),
         .stopped = result != NULL && result->stopped,
         .error = result != NULL ? result->error : "",
+        .cause = result != NULL ? result->cause : NULL,
         .reports = job->reports,
         .restarts = job->restarts,
         .elapsed_s = trp_job_elapsed_s(job),

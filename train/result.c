@@ -62,6 +62,7 @@ trp_outcome trp_result_outcome(const troupe_result *result, trp_metric *metrics)
     return (trp_outcome){
         .status = (int)result->status,
         .error = result->error,
+        .cause = result->cause,
         .stopped = result->stopped,
         .reports = result->reports,
         .restarts = result->restarts,
@@ -77,8 +78,8 @@ trp_outcome trp_result_outcome(const troupe_result *result, trp_metric *metrics)
 
 static bool copy_texts(troupe_result *result, const trp_outcome *outcome)
 {
-    const char *texts[] = {outcome->error, outcome->checkpoint, outcome->best};
-    const char **copies[] = {&result->error, &result->checkpoint, &result->best};
+    const char *texts[] = {outcome->error, outcome->cause, outcome->checkpoint, outcome->best};
+    const char **copies[] = {&result->error, &result->cause, &result->checkpoint, &result->best};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (texts[i] && !(*copies[i] = trp_job_result_text(result, texts[i])))
             return false;
@@ -170,6 +171,13 @@ const char *troupe_result_error(const troupe_result *result)
     if (TRP_IS_NULL(result))
         return "";
     return result->error;
+}
+
+const char *troupe_result_cause(const troupe_result *result)
+{
+    if (TRP_IS_NULL(result))
+        return "";
+    return result->cause != NULL ? result->cause : result->error;
 }
 
 bool troupe_result_stopped(const troupe_result *result)

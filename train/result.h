@@ -12,6 +12,7 @@ struct troupe_result {
     trp_arena arena;   // Of all texts and metrics.
     troupe_status status;
     const char *error; // "" if there was none.
+    const char *cause; // What it begins with; NULL: it is no more than that.
     bool stopped;
     int reports, restarts;
     const troupe_metric *metrics;

@@ -68,8 +68,10 @@ void trp_run_finish(trp_run *run, troupe_status status)
     if (result) {
         result->status = status;
         result->stopped = run->stopped;
-        if (status != TROUPE_OK)
+        if (status != TROUPE_OK) {
             result->error = describe(run, result);
+            result->cause = trp_job_result_text(result, run->cause.text);
+        }
     }
     run->finished = true;
     trp_record_end(&run->record, status, result);

@@ -36,9 +36,10 @@ troupe_status trp_run_file_read(const char *run, trp_arena *arena, trp_run_file 
 troupe_status trp_run_file_write(const char *run, const trp_run_file *file, bool lasts);
 
 TROUPE_STRUCT(trp_end_file, (int, version), (troupe_text, status), (bool, stopped),
-              (troupe_text, error), (int, reports), (int, restarts), (double, elapsed_s),
-              (troupe_text, checkpoint), (troupe_text, best), // Names of folders.
-              (troupe_text, at), (troupe_bytes, value),       // That rank 0 returned, packed.
+              (troupe_text, error), (troupe_text, cause), // The second may be missing.
+              (int, reports), (int, restarts), (double, elapsed_s), (troupe_text, checkpoint),
+              (troupe_text, best),                      // Names of folders.
+              (troupe_text, at), (troupe_bytes, value), // That rank 0 returned, packed.
               (uint64_t, value_schema),
               (troupe_text, job)); // Its submission, where it was the train server's.
 // Syncs the one that is there.

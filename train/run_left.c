@@ -178,11 +178,12 @@ static troupe_status take_end(const char *run, const trp_end_file *end, troupe_r
     result->reports = end->reports;
     result->restarts = end->restarts;
     result->elapsed_s = end->elapsed_s;
-    if (end->error != NULL && end->error[0] != '\0') {
+    if (end->error != NULL)
         result->error = trp_job_result_text(result, end->error);
-        if (result->error == NULL)
-            return troupe_fail(TROUPE_NO_MEMORY, "no memory for a result");
-    }
+    if (end->cause != NULL)
+        result->cause = trp_job_result_text(result, end->cause);
+    if (result->error == NULL || (result->cause == NULL && end->cause != NULL))
+        return troupe_fail(TROUPE_NO_MEMORY, "no memory for a result");
     TROUPE_TRY(trp_job_result_value(result, end->value.data, end->value.size, end->value_schema));
     TROUPE_TRY(take_name(run, end->checkpoint, result, &result->checkpoint));
     return take_name(run, end->best, result, &result->best);

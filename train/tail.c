@@ -453,6 +453,7 @@ void trp_tail_end(trp_tail *tail, const trp_job_end *end)
     trp_outcome outcome = {
         .status = end->status,
         .error = end->error != NULL ? end->error : "",
+        .cause = file.cause,
         .stopped = end->stopped,
         .reports = end->reports > 0 ? end->reports : tail->reports,
         .restarts = end->restarts > tail->restarts ? end->restarts : tail->restarts,

@@ -860,6 +860,9 @@ TROUPE_EXPERIMENTAL troupe_status troupe_result_status(const troupe_result *resu
 // The error text of that failure; empty if there was none. Lives as long as the result, as do all
 // texts below.
 TROUPE_EXPERIMENTAL const char *troupe_result_error(const troupe_result *result);
+// What was wrong alone, without where the run is and how it can be gone on with, which may follow
+// it in the error text. Of a run that an earlier version wrote, the whole text.
+TROUPE_EXPERIMENTAL const char *troupe_result_cause(const troupe_result *result);
 // Whether the run was ended by troupe_job_stop or at its time limit.
 TROUPE_EXPERIMENTAL bool troupe_result_stopped(const troupe_result *result);
 // The last report's value of a metric of rank 0; NaN if it was never reported.

@@ -303,6 +303,9 @@ static void test_what_is_asked_of_it_comes_true(void **state)
     result = end_of(job);
     assert_int_equal(troupe_result_status(result), TROUPE_FAILED);
     assert_non_null(strstr(troupe_result_error(result), "failed: it was to fail; the run is at "));
+    const char *cause = strstr(troupe_result_cause(result), "failed: ");
+    assert_non_null(cause);
+    assert_string_equal(cause, "failed: it was to fail");
     assert_int_equal(troupe_result_restarts(result), 3);
     troupe_result_free(&result);
     troupe_job_close(&job);

@@ -731,6 +731,7 @@ static void test_training(void **state)
     HARMLESS(troupe_job_close, (NULL));
     HARMLESS(troupe_result_status, (NULL));
     HARMLESS(troupe_result_error, (NULL));
+    HARMLESS(troupe_result_cause, (NULL));
     HARMLESS(troupe_result_stopped, (NULL));
     HARMLESS(troupe_result_metric, (NULL, "loss"));
     HARMLESS(troupe_result_metric, (result, NULL));

@@ -201,6 +201,11 @@ static void test_a_failed_run_goes_on_as_its_error_says(void **state)
              "TROUPE_OPEN_RESUME)",
              storage);
     assert_non_null(strstr(troupe_result_error(result), expected));
+    const char *cause = troupe_result_cause(result);
+    assert_int_equal(strncmp(troupe_result_error(result), cause, strlen(cause)), 0);
+    assert_non_null(strstr(cause, "the loss of rank 1 is not what it was"));
+    assert_null(strstr(cause, storage)); // Where the run is, and how it goes on.
+    assert_null(strstr(cause, ".restarts"));
     char *text = run_text("failed", "end");
     assert_non_null(strstr(text, "\"status\": \"FAILED\""));
     assert_non_null(strstr(text, "the loss of rank 1 is not what it was"));

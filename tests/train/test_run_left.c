@@ -107,9 +107,38 @@ static void test_an_end_is_what_the_run_told(void **state)
     assert_true(left.ended);
     assert_int_equal(troupe_result_status(left.result), TROUPE_FAILED);
     assert_string_equal(troupe_result_error(left.result), troupe_result_error(told));
+    assert_string_equal(troupe_result_cause(left.result), troupe_result_cause(told));
+    assert_string_not_equal(troupe_result_cause(told), troupe_result_error(told));
     assert_same(left.result, told);
     troupe_result_free(&left.result);
     troupe_result_free(&told);
+}
+
+// As earlier versions wrote it: the error has all that was wrong.
+static void test_an_end_without_a_cause_has_its_error(void **state)
+{
+    (void)state;
+    heard it;
+    line_settings config = line_plain(EPOCHS);
+    config.trouble = RETURNS;
+    config.at = 1;
+    config.where = BEFORE_SAVE;
+    config.attempts = 1;
+    troupe_result *told = train("old", config, TROUPE_FAILED);
+    char *run = run_of("old"), *path = support_path(run, "end"), *text = support_read_file(path);
+    char *from = strstr(text, "\"cause\""), *to = strstr(text, "\"reports\"");
+    assert_true(from != NULL && to > from);
+    memmove(from, to, strlen(to) + 1);
+    support_write_file(path, text, strlen(text));
+    troupe_run_left left = read_left("old", &it);
+    assert_true(left.ended);
+    assert_string_equal(troupe_result_error(left.result), troupe_result_error(told));
+    assert_string_equal(troupe_result_cause(left.result), troupe_result_error(told));
+    troupe_result_free(&left.result);
+    troupe_result_free(&told);
+    free(text);
+    free(path);
+    free(run);
 }
 
 // Without its end it is how far the run came, by what is in the folder.
@@ -237,6 +266,7 @@ int main(int argc, char **argv)
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_end_is_what_the_run_told),
+        cmocka_unit_test(test_an_end_without_a_cause_has_its_error),
         cmocka_unit_test(test_a_run_without_an_end_is_how_far_it_came),
         cmocka_unit_test(test_no_run_has_left_nothing),
         cmocka_unit_test(test_no_failing_allocation_leaks),

@@ -95,6 +95,7 @@ static void assert_same_result(const troupe_result *one, const troupe_result *ot
     counted values[2];
     assert_int_equal(troupe_result_status(one), troupe_result_status(other));
     assert_string_equal(troupe_result_error(one), troupe_result_error(other));
+    assert_string_equal(troupe_result_cause(one), troupe_result_cause(other));
     assert_int_equal(troupe_result_stopped(one), troupe_result_stopped(other));
     assert_int_equal(troupe_result_reports(one), troupe_result_reports(other));
     assert_int_equal(troupe_result_restarts(one), troupe_result_restarts(other));
