@@ -515,9 +515,7 @@ static void say_way_on(const settings *is, const troupe_result *result)
 // Without the advice for programs, which ends the text.
 static int complain_of_run(const settings *is, const troupe_result *result)
 {
-    const char *why = troupe_result_error(result);
-    const char *advice = strstr(why, "; the run is at ");
-    fprintf(stderr, "%s: %.*s\n", command, (int)(advice ? advice - why : (long)strlen(why)), why);
+    fprintf(stderr, "%s: %s\n", command, troupe_result_cause(result));
     fprintf(stderr, "%s: the run is at %s", command, troupe_result_path(result));
     say_way_on(is, result);
     return TOOL_FAILED;
