@@ -60,6 +60,7 @@ typedef struct fake_left {
     fake_settings config;
     troupe_status status; // Where it has ended,
     const char *error;    // and why so; NULL: it has not failed.
+    double elapsed_s;     // 0: half a second for each report.
 } fake_left;
 
 static struct fake_train {
@@ -280,8 +281,7 @@ static bool fake_step(struct troupe_job *job)
     }
     if (job->config.fail_at == job->number)
         fake_finish(job, fake.failure != TROUPE_OK ? fake.failure : TROUPE_FAILED,
-                    "the loss is not finite; it was not restarted: .restarts = n in the options "
-                    "allows n; to go on with it: troupe_train(fit, ...)");
+                    "the loss is not finite");
     return true;
 }
 
@@ -498,7 +498,7 @@ static troupe_status fake_result_status(const troupe_result *result)
     return result->status;
 }
 
-static const char *fake_result_error(const troupe_result *result)
+static const char *fake_result_cause(const troupe_result *result)
 {
     return result->error;
 }
@@ -561,7 +561,7 @@ static troupe_status fake_look(const char *run, const troupe_follower *follower,
     trp_buffer_free(&config);
     left->result = calloc(1, sizeof *left->result);
     left->result->stopped = of->stopped;
-    left->result->elapsed_s = of->reports * 0.5;
+    left->result->elapsed_s = of->elapsed_s > 0 ? of->elapsed_s : of->reports * 0.5;
     left->result->status = of->status;
     snprintf(left->result->error, sizeof left->result->error, "%s",
              of->error != NULL ? of->error : "");
@@ -578,7 +578,7 @@ static troupe_status fake_look(const char *run, const troupe_follower *follower,
     .find = fake_find, .stop = fake_stop, .pause = fake_pause, .go_on = fake_go_on,                \
     .resize = fake_resize, .kill = fake_kill, .wait = fake_wait, .status = fake_status,            \
     .pid = fake_pid, .path = fake_path, .close = fake_close, .leave = fake_leave,                  \
-    .result_status = fake_result_status, .result_error = fake_result_error,                        \
+    .result_status = fake_result_status, .result_cause = fake_result_cause,                        \
     .result_stopped = fake_result_stopped, .result_elapsed_s = fake_result_elapsed_s,              \
     .result_free = fake_result_free
 

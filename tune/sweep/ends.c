@@ -11,7 +11,6 @@
 #include <tune/sweep/journal.h>
 
 static const int64_t GRACE_NS = 2000000000; // For a trial that was asked to stop.
-static const char OF_LIMIT[] = "which trial_timeout_s allows";
 
 // ---- how a trial ends
 
@@ -184,10 +183,13 @@ static void expect_a_value(const trp_control *control, trp_trial *trial)
     trp_trial_broken(trial, sentence);
 }
 
-// Whether the run was killed as its trial took too long: also by an earlier life of the sweep.
-static bool was_overdue(troupe_status status, const char *error)
+// Whether the run was killed as its trial took too long: also by an earlier life of the sweep, of
+// which the time that the run took tells. Another deadline may have been missed before that.
+static bool was_overdue(const trp_control *control, const trp_trial *trial, troupe_status status)
 {
-    return status == TROUPE_DEADLINE_EXCEEDED && strstr(error, OF_LIMIT) != NULL;
+    double limit_s = control->sweep->how.trial_timeout_s;
+    double took_s = trial->view.elapsed_s - trial->base_s;
+    return status == TROUPE_DEADLINE_EXCEEDED && limit_s > 0 && took_s >= limit_s;
 }
 
 // What follows from the end of a run.
@@ -200,7 +202,7 @@ static troupe_status follow_up(trp_control *control, trp_trial *trial, troupe_st
         trp_trial_restore(trial);
         return TROUPE_OK;
     }
-    if (was_overdue(status, error))
+    if (was_overdue(control, trial, status))
         trp_trial_broken(trial, error);
     if (was_to_end(control, trial, status)) {
         trp_log(TRP_WARN, "trial %s has failed as it was to end: %s", trial->view.name, error);
@@ -223,20 +225,6 @@ static troupe_status follow_up(trp_control *control, trp_trial *trial, troupe_st
         expect_a_value(control, trial);
     trp_trial_ended(trial, status, error, stopped);
     return trp_control_put_end(control, trial);
-}
-
-// Bytes of what was wrong. Behind it Train says how its user could go on with the run: a sweep's
-// has .retries and .open for that.
-static size_t length_of_cause(const char *error)
-{
-    static const char *const ways_on[] = {"; it was not restarted: ", "; to go on with it: "};
-    size_t length = strlen(error);
-    for (size_t i = 0; i < sizeof ways_on / sizeof *ways_on; i++) {
-        const char *at = strstr(error, ways_on[i]);
-        if (at != NULL && (size_t)(at - error) < length)
-            length = (size_t)(at - error);
-    }
-    return length;
 }
 
 // The trial has the result of its newest run, where it has none that is to come. One that was shown
@@ -269,12 +257,7 @@ troupe_status trp_control_take_result(trp_control *control, trp_trial *trial, tr
     if (result != NULL)
         trial->view.elapsed_s = trial->base_s + control->sweep->port->result_elapsed_s(result);
     control->lost = control->lost || status == TROUPE_RUNTIME_LOST;
-    trp_buffer cause = {0};
-    trp_buffer_append(&cause, error, length_of_cause(error));
-    trp_buffer_append(&cause, "", 1);
-    troupe_status follows =
-        follow_up(control, trial, status, cause.failed ? error : (const char *)cause.data, stopped);
-    trp_buffer_free(&cause);
+    troupe_status follows = follow_up(control, trial, status, error, stopped);
     troupe_status shown = show_result(control->sweep, trial, result);
     return follows != TROUPE_OK ? follows : shown;
 }
@@ -290,7 +273,7 @@ troupe_status trp_control_collect(trp_control *control, trp_trial *trial)
         failure = *troupe_last_error();
     trp_control_back(control);
     trp_control_close_job(control, trial, false);
-    const char *error = result != NULL ? port->result_error(result) : failure.text;
+    const char *error = result != NULL ? port->result_cause(result) : failure.text;
     bool stopped = result != NULL && port->result_stopped(result);
     if (result != NULL)
         status = port->result_status(result);
@@ -336,8 +319,8 @@ static void end_overdue(trp_control *control, trp_trial *trial)
 {
     const trp_sweep_port *port = control->sweep->port;
     char sentence[128];
-    snprintf(sentence, sizeof sentence, "it ran for longer than %g s, %s",
-             control->sweep->how.trial_timeout_s, OF_LIMIT);
+    snprintf(sentence, sizeof sentence, "it ran for longer than %g s, which trial_timeout_s allows",
+             control->sweep->how.trial_timeout_s);
     if (trial->overdue) {
         trp_control_away(control);
         port->kill(trial->job, TROUPE_DEADLINE_EXCEEDED, sentence);

@@ -323,7 +323,7 @@ static troupe_status end_left(trp_control *control, trp_trial *trial, trp_left *
         trial->phase = TRP_TRIAL_RUNNING;
     trial->left = trial->reopens = false;
     troupe_result *result = take_result(left);
-    const char *error = result != NULL ? port->result_error(result) : "";
+    const char *error = result != NULL ? port->result_cause(result) : "";
     return trp_control_take_result(control, trial, status, error, stopped, result);
 }
 

@@ -56,7 +56,7 @@ typedef struct trp_sweep_port {
     void (*close)(troupe_job **job);
     void (*leave)(troupe_job **job); // One of a train server, which goes on.
     troupe_status (*result_status)(const troupe_result *result);
-    const char *(*result_error)(const troupe_result *result);
+    const char *(*result_cause)(const troupe_result *result);
     bool (*result_stopped)(const troupe_result *result);
     double (*result_elapsed_s)(const troupe_result *result);
     void (*result_free)(troupe_result **result);

@@ -79,11 +79,12 @@ static void test_a_trial_that_was_killed_for_its_time_is_not_tried_again(void **
     (void)state;
     static const struct {
         const char *error;
+        double elapsed_s;
         troupe_trial_state state;
         int runs;
     } cases[] = {
-        {"it ran for longer than 5 s, which trial_timeout_s allows", TROUPE_TRIAL_ERROR, 0},
-        {"its own call was not answered in time", TROUPE_TRIAL_TERMINATED, 1}};
+        {"it ran for longer than 5 s, which trial_timeout_s allows", 7.1, TROUPE_TRIAL_ERROR, 0},
+        {"its own call was not answered in time", 4.9, TROUPE_TRIAL_TERMINATED, 1}};
     char *text = learn(NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         troupe_sweep *sweep;
@@ -93,7 +94,8 @@ static void test_a_trial_that_was_killed_for_its_time_is_not_tried_again(void **
                                       .reports = 3,
                                       .config = configs[0],
                                       .status = TROUPE_DEADLINE_EXCEEDED,
-                                      .error = cases[i].error};
+                                      .error = cases[i].error,
+                                      .elapsed_s = cases[i].elapsed_s};
         ok(RUN(folder, &sweep, .retries = 1, .trial_timeout_s = 5));
         const troupe_trial *trial = troupe_sweep_trial(sweep, 0);
         assert_string_equal(trial->error, cases[i].runs == 0 ? cases[i].error : "");

@@ -236,6 +236,7 @@ static void test_failures_stay_with_their_trials(void **state)
             assert_int_equal(trial->reports, 2);
             assert_non_null(strstr(trial->error, "rank 0 lost its way in epoch 3"));
             // What Train says behind it is for who has the run: a sweep has .retries.
+            assert_string_equal(trial->error, troupe_result_cause(trial->result));
             assert_null(strstr(trial->error, ".restarts"));
             assert_null(strstr(trial->error, "troupe_train("));
         } else {
