@@ -47,6 +47,7 @@ typedef struct program {
     trp_arena arena;         // Of one line.
     bool follows;            // It makes the reports that rank 0 makes; its program makes none.
     bool answered;           // The line at hand gets an answer.
+    bool knows_us;           // It has reported by more than lines of JSON that it prints anyhow.
     int refused;             // Lines that were no reports.
     bool stopped;            // A report said so.
     bool asked, killed;      // It was sent SIGTERM, SIGKILL.
@@ -214,6 +215,7 @@ static void take_line(program *it, const char *text, size_t size, bool answered)
         (text && trp_program_line_is_blank(text, size)))
         return;
     it->answered = answered;
+    it->knows_us = true;
     troupe_status status =
         text ? trp_program_line_read(text, size, &it->arena, &said)
              : troupe_fail(TROUPE_TOO_LARGE, "it has more than %d bytes", TRP_PROGRAM_LINE_MAX);
@@ -364,6 +366,9 @@ static void look_at_group(program *it)
     // Nobody could be told by an answer.
     if (it->guard.program > 0 && trp_member_stops_unreported(it->member, it->task->first_report))
         ask(it);
+    // Its next report may be hours away, and would be of no use to it: it has no checkpoint.
+    if (it->guard.program > 0 && it->config->json_lines && !it->knows_us)
+        stop_here(it);
     if (it->next_ms == 0 || trp_clock_ms() < it->next_ms)
         return;
     if (it->asked)

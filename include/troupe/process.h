@@ -32,9 +32,9 @@
 // All ranks report equally often, or none does; with .rank_0_reports only rank 0 does. As every
 // rank, a program that is to stop makes one report more, which is asked to have a checkpoint; if
 // none has reported yet, the stop is a SIGTERM to its process group. One that gets no answers and
-// is alone in its run gets that behind the report which it has made. Its standard output and errors
-// go to its rank's log. When its rank ends, however it does, the program and all processes that it
-// has started are ended.
+// is alone in its run gets that behind the report which it has made, or at once where its reports
+// are .json_lines alone. Its standard output and errors go to its rank's log. When its rank ends,
+// however it does, the program and all processes that it has started are ended.
 #ifndef TROUPE_PROCESS_H
 #define TROUPE_PROCESS_H
 

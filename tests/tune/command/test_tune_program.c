@@ -102,6 +102,31 @@ static void test_a_scheduler_stops_programs(void **state)
     troupe_sweep_free(&sweep);
 }
 
+// What is stopped from outside is stopped at once, though its next report may be far away.
+static void test_a_sweep_stops_programs(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    static const char file[] = "{\"space\": {\"x\": {\"grid\": [1, 2]}}, \"metric\": \"loss\", "
+                               "\"goal\": \"min\", \"resources\": {\"cpus\": 0.5}}";
+    static const char *const arguments[] = {"sh", "-c",
+                                            "[ {x} -lt 2 ] || trap '' TERM\n"
+                                            "echo '{\"loss\": {x}}'; sleep 600; sleep 600"};
+    troupe_must(
+        troupe_tune_program(file, arguments, 3, &sweep, .name = "silent",
+                            .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)));
+    while (troupe_sweep_count(sweep) < 2 || troupe_sweep_trial(sweep, 0)->reports < 1 ||
+           troupe_sweep_trial(sweep, 1)->reports < 1)
+        assert_int_equal(troupe_sweep_wait(sweep, 10), TROUPE_TIMED_OUT);
+    troupe_sweep_stop(sweep);
+    troupe_must(troupe_sweep_wait(sweep, 60000));
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(troupe_sweep_trial(sweep, i)->state, TROUPE_TRIAL_STOPPED);
+        assert_int_equal(troupe_sweep_trial(sweep, i)->reports, 1);
+    }
+    troupe_sweep_free(&sweep);
+}
+
 // What the file says beside a space: the points to try first, each as often as it is repeated, and
 // when it is enough; another sweep learns from its record.
 static void test_a_file_says_how_it_is_searched(void **state)
@@ -265,6 +290,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_program_is_tuned),
         cmocka_unit_test(test_a_scheduler_stops_programs),
+        cmocka_unit_test(test_a_sweep_stops_programs),
         cmocka_unit_test(test_a_file_says_how_it_is_searched),
         cmocka_unit_test(test_constraints_hold),
         cmocka_unit_test(test_a_script_gives_its_name),
