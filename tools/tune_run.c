@@ -127,8 +127,8 @@ static bool take(settings *is, int option, const char *given)
     }
 }
 
-// False: it ends with *status.
-static bool read_settings(int argc, char **argv, settings *is, int *status)
+// Those up to what is none, or behind --. False: it ends with *status.
+static bool read_options(int argc, char **argv, settings *is, int *status)
 {
     static const struct option options[] = {
         {"trials", required_argument, NULL, 'n'}, {"concurrent", required_argument, NULL, 'j'},
@@ -147,9 +147,17 @@ static bool read_settings(int argc, char **argv, settings *is, int *status)
         if (!take(is, option, optarg))
             return false;
     }
+    return true;
+}
+
+// False: it ends with *status.
+static bool read_settings(int argc, char **argv, settings *is, int *status)
+{
+    if (!read_options(argc, argv, is, status))
+        return false;
     is->file = optind < argc ? argv[optind++] : NULL;
-    if (optind < argc && strcmp(argv[optind], "--") == 0)
-        optind++;
+    if (is->file != NULL && !read_options(argc, argv, is, status))
+        return false;
     if (is->file != NULL && (optind < argc) == (is->model == NULL))
         return true;
     return say_usage(stderr);

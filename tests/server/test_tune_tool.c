@@ -28,6 +28,7 @@ static void test_a_program_is_tuned(void **state)
     expect(0, "$T tune --json --name json - <sweep.json -- " PROGRAM, "{\"x\": 1, \"y\": 2}\n");
     assert_true(output[0] == '{');
     expect(0, "$T tune -v -n 1 --name loud sweep.json -- " PROGRAM, "words");
+    expect(0, "$T tune --json sweep.json -n 1 --name behind -- " PROGRAM, "{\"x\": 1, \"y\": 2}\n");
     expect(0, "$T tune -q --name table sweep.json -- " PROGRAM, "TERMINATED");
     expect(0,
            "sed 's/\"goal\"/\"columns\": \"kept\", \"goal\"/' sweep.json >columns.json; $T tune -q "
