@@ -4,29 +4,40 @@
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
 #include <string.h>
+#include <strings.h>
 #include <train/program_line.h>
 
 // ---- one line
 
-// Python writes NaN and the infinities as bare words, which JSON does not have: they become the
-// texts that stand for them in the library's JSON.
-static const char *bare_word(const char *at, size_t left)
+// Most languages write NaN and the infinities as bare words, which JSON does not have ("NaN" and
+// "-Infinity" in Python, "-nan" and "inf" in C): they become the texts that stand for them in the
+// library's JSON. *length: of the word.
+static const char *bare_word(const char *at, size_t left, size_t *length)
 {
-    static const char *const words[] = {"NaN", "Infinity", "-Infinity"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (left >= strlen(words[i]) && memcmp(at, words[i], strlen(words[i])) == 0)
-            return words[i];
+    static const struct {
+        const char *word, *text, *negative;
+    } words[] = {{"nan", "NaN", "NaN"},
+                 {"infinity", "Infinity", "-Infinity"},
+                 {"inf", "Infinity", "-Infinity"}};
+    size_t sign = left > 0 && (*at == '-' || *at == '+');
+    if (left == sign || !strchr("nNiI", at[sign]) || at[sign] == '\0')
+        return NULL;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        *length = sign + strlen(words[i].word);
+        if (left >= *length && strncasecmp(at + sign, words[i].word, *length - sign) == 0)
+            return *at == '-' ? words[i].negative : words[i].text;
+    }
     return NULL;
 }
 
 static void quote_words(const char *text, size_t size, trp_buffer *out)
 {
     bool quoted = false;
-    for (size_t i = 0; i < size;) {
-        const char *word = quoted ? NULL : bare_word(text + i, size - i);
+    for (size_t i = 0, length; i < size;) {
+        const char *word = quoted ? NULL : bare_word(text + i, size - i, &length);
         if (word) {
             trp_buffer_printf(out, "\"%s\"", word);
-            i += strlen(word);
+            i += length;
             continue;
         }
         size_t step = quoted && text[i] == '\\' && i + 1 < size ? 2 : 1;

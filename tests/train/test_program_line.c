@@ -66,7 +66,7 @@ static void test_numbers_in_lines_for_others(void **state)
         assert_false(trp_program_line_has_numbers(none[i], strlen(none[i]), &arena, &said));
 }
 
-// Python's json writes them so.
+// Python's json writes them so at first.
 static void test_numbers_that_are_none(void **state)
 {
     (void)state;
@@ -75,6 +75,16 @@ static void test_numbers_that_are_none(void **state)
     assert_string_equal(said.metrics[0].name, "NaN \"NaN");
     assert_true(isnan(said.metrics[0].value) && isnan(said.metrics[3].value));
     assert_true(said.metrics[1].value == -INFINITY && said.metrics[2].value == INFINITY);
+    // C's printf, and some others.
+    said =
+        read_report("{\"metrics\": {\"a\": nan, \"b\": -nan, \"c\": inf, \"d\": -inf, \"e\": -NAN, "
+                    "\"f\": +Inf, \"nan\": -INFINITY, \"-inf\": 1}}");
+    assert_int_equal(said.count, 8);
+    assert_true(isnan(said.metrics[0].value) && isnan(said.metrics[1].value));
+    assert_true(said.metrics[2].value == INFINITY && said.metrics[3].value == -INFINITY);
+    assert_true(isnan(said.metrics[4].value) && said.metrics[5].value == INFINITY);
+    assert_true(said.metrics[6].value == -INFINITY && said.metrics[7].value == 1);
+    assert_string_equal(said.metrics[7].name, "-inf");
 }
 
 static void test_mistakes_are_named(void **state)
