@@ -51,6 +51,15 @@ static void begin(trp_buffer *out, trp_line_kind kind)
     trp_buffer_append(out, "\"", 1);
 }
 
+// What a searcher calls itself once it has begun, where it has chosen others by the space.
+static void add_chosen(const troupe_study *study, trp_buffer *out)
+{
+    if (strcmp(study->searcher->name, study->searcher_name) == 0)
+        return;
+    member(out, "chosen");
+    trp_json_text(out, study->searcher->name);
+}
+
 void trp_line_study(const troupe_study *study, int warm, trp_buffer *out)
 {
     begin(out, TRP_LINE_STUDY);
@@ -64,6 +73,7 @@ void trp_line_study(const troupe_study *study, int warm, trp_buffer *out)
     trp_buffer_append(out, "]", 1);
     member(out, "searcher");
     trp_json_text(out, study->searcher_name);
+    add_chosen(study, out);
     member(out, "scheduler");
     trp_json_text(out, study->scheduler_name);
     member(out, "seed");
@@ -176,6 +186,7 @@ void trp_line_space(const troupe_study *study, trp_json before, trp_buffer *out)
     trp_space_describe(study->space, out);
     member(out, "before");
     trp_buffer_append(out, before.at, before.size);
+    add_chosen(study, out);
 }
 
 void trp_line_exhausted(trp_buffer *out)

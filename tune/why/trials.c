@@ -206,6 +206,16 @@ static const char *name_of(trp_trials *trials, trp_json line, const char *member
     return trp_json_is_object(value) ? text_of(trials, value, "name") : keep_text(trials, value);
 }
 
+// The name of the searcher, with what it has chosen where it says so.
+static void take_searcher(trp_trials *trials, trp_json line)
+{
+    const char *text = text_of(trials, line, "chosen");
+    if (text == NULL)
+        text = name_of(trials, line, "searcher");
+    if (text != NULL)
+        trials->searcher = text;
+}
+
 static void take_first(trp_trials *trials, trp_json line, bool sweep)
 {
     trp_json value;
@@ -215,8 +225,7 @@ static void take_first(trp_trials *trials, trp_json line, bool sweep)
     take_goals(trials, line);
     if ((text = name_of(trials, line, "scheduler")) != NULL)
         trials->scheduler = text;
-    if ((text = name_of(trials, line, "searcher")) != NULL)
-        trials->searcher = text;
+    take_searcher(trials, line);
     if ((text = text_of(trials, line, "trainer")) != NULL)
         trials->trainer = text;
     if ((text = text_of(trials, line, "model")) != NULL)
@@ -365,6 +374,7 @@ static taken take_event(trp_trials *trials, trp_json line, trp_json event)
         trp_json space;
         if (trp_json_member(line, "space", &space))
             trials->space = keep_json(trials, space);
+        take_searcher(trials, line);
         return TAKEN;
     }
     if (!report && !ended && !trp_json_equals(event, "suggest") &&

@@ -46,6 +46,10 @@ static void lives_are_alike(troupe_searcher *(*searcher)(void))
     char *whole = support_read_file(path);
     char *at = strstr(whole, "{\"event\": \"space\"");
     assert_non_null(at);
+    // Auto says what it chose, for either space.
+    char *chosen = strstr(whole, "\"chosen\": \"auto: ");
+    assert_true((chosen != NULL) == (searcher == troupe_search_auto));
+    assert_true(chosen == NULL || (chosen < at && strstr(at, "\"chosen\": \"auto: ") != NULL));
     assert_null(strstr(at + 1, "{\"event\": \"space\""));
     for (at = strchr(at, '\n'); at != NULL; at = strchr(at + 1, '\n')) {
         support_write_file(path, whole, (size_t)(at + 1 - whole));

@@ -196,6 +196,24 @@ static void test_choices_are_those_of_the_space(void **state)
     assert_true(seen.trials[39]->x[1] == 39);
 }
 
+// As auto says it: by the first space, and by one that is larger.
+static void test_what_a_searcher_has_chosen_is_said(void **state)
+{
+    (void)state;
+    static const char first[] = "{\"event\": \"study\", \"goals\": [\"minimize\"], \"searcher\": "
+                                "\"auto\", \"chosen\": \"auto: Gaussian process\"}\n";
+    static const char larger[] = "{\"event\": \"space\", \"space\": {\"rate\": {\"choice\": [1]}}, "
+                                 "\"before\": {}, \"chosen\": \"auto: TPE\"}\n";
+    char text[400];
+    read_record(first);
+    assert_string_equal(seen.searcher, "auto: Gaussian process");
+    snprintf(text, sizeof text, "%s%s", first, larger);
+    read_record(text);
+    assert_string_equal(seen.searcher, "auto: TPE");
+    read_record("{\"event\": \"study\", \"searcher\": \"auto\"}\n"); // An earlier version's.
+    assert_string_equal(seen.searcher, "auto");
+}
+
 static void test_damage_is_counted(void **state)
 {
     (void)state;
@@ -348,6 +366,7 @@ int main(void)
         TEST(test_a_study_is_read),
         TEST(test_what_configs_differ_in),
         TEST(test_choices_are_those_of_the_space),
+        TEST(test_what_a_searcher_has_chosen_is_said),
         TEST(test_damage_is_counted),
         TEST(test_cut_and_flipped_records_are_read_somehow),
         TEST(test_what_is_none_is_said),
