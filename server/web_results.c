@@ -231,6 +231,7 @@ static void write_sweep(trp_buffer *out, const char *name, double at, const web_
     web_text(out, "trainer", sweep->trainer);
     web_text(out, "metric", sweep->metric);
     web_text(out, "goal", sweep->goal);
+    web_text(out, "searcher", sweep->searcher);
     web_text(out, "scheduler", sweep->scheduler);
     web_text(out, "seed", sweep->seed);
     web_integer(out, "wanted", sweep->wanted);

@@ -140,7 +140,7 @@ const web_route web_routes[] = {
      limit_parameters, NULL, JSON, web_list_sweeps},
     {"GET", API "/sweeps/{sweep}",
      "One sweep: its trials with config, state, metrics, and the curve of the sweep's metric.",
-     "`trials`, `metric`, `goal`, `scheduler`, `seed`, `best`, `next` (for `from`).",
+     "`trials`, `metric`, `goal`, `searcher`, `scheduler`, `seed`, `best`, `next` (for `from`).",
      trial_parameters, NULL, JSON, web_show_sweep},
     {"GET", API "/models", "The keys of the repository of models, each with its versions.",
      "An object: a key's value is an array of numbers.", no_parameters, NULL, JSON,

@@ -18,8 +18,9 @@ enum { PIECE_BYTES = 1 << 20 };
 
 TROUPE_STRUCT(line_fields, (troupe_text, event), (troupe_text, trainer), (troupe_text, metric),
               (troupe_text, goal), (int, trials), (uint64_t, seed), (troupe_text, scheduler),
-              (int, number), (double, elapsed_s), (troupe_text, state), (int, reports),
-              (double, best), (troupe_text, error), (troupe_text, act));
+              (troupe_text, searcher), (troupe_text, chosen), (int, number), (double, elapsed_s),
+              (troupe_text, state), (int, reports), (double, best), (troupe_text, error),
+              (troupe_text, act));
 
 static const char *keep(web_sweep *sweep, const char *text, size_t size)
 {
@@ -130,6 +131,14 @@ static void take_sweep(web_sweep *sweep, const line_fields *fields)
     snprintf(sweep->seed, sizeof sweep->seed, "%" PRIu64, fields->seed);
 }
 
+// Of its study: what it goes by, or what has been chosen, where the line says so.
+static void take_searcher(web_sweep *sweep, const line_fields *fields)
+{
+    const char *name = fields->chosen != NULL ? fields->chosen : fields->searcher;
+    if (name != NULL)
+        sweep->searcher = keep_text(sweep, name);
+}
+
 static const char *state_named(const char *name)
 {
     static const char *const known[] = {"PENDING", "RUNNING", "RESTARTING", "TERMINATED",
@@ -165,6 +174,8 @@ static bool take_value(web_sweep *sweep, trp_json line, trp_arena *arena)
     const char *event = fields.event, *name = name_in(line, arena);
     if (strcmp(event, "sweep") == 0)
         take_sweep(sweep, &fields);
+    if (strcmp(event, "study") == 0 || strcmp(event, "space") == 0)
+        take_searcher(sweep, &fields);
     if (strcmp(event, "extend") == 0)
         sweep->wanted = fields.trials;
     if (name == NULL)

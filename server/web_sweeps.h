@@ -38,7 +38,7 @@ typedef struct web_sweep {
     uint64_t inode, read, asked;
     bool whole, skipping;
     trp_arena arena;
-    const char *trainer, *metric, *goal, *scheduler;
+    const char *trainer, *metric, *goal, *scheduler, *searcher;
     int wanted; // Trials.
     char seed[24];
     web_trial **trials;

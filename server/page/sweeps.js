@@ -114,7 +114,7 @@ export class SweepView {
       h('div', { class: 'top' }, h('div', { class: 'grow' }, h('p', { class: 'kicker' }, h('a', { href: '#/sweeps' }, 'Sweeps')), h('h1', null, sweep.name)),
         choice('Scale', 'scale', [['linear', 'Linear'], ['log', 'Log']], this.scale)),
       facts([['Trials ended', number(sweep.ended + sweep.failed), `of ${number(sweep.wanted)}`], ['Running', number(sweep.running)], sweep.failed > 0 && ['Failed', number(sweep.failed)],
-        ['Best', sweep.best === undefined ? '\u2013' : number(sweep.best_value, 5), sweep.metric], ['Goal', sweep.goal || '\u2013'], ['Scheduler', sweep.scheduler || 'none'], ['Seed', sweep.seed]]),
+        ['Best', sweep.best === undefined ? '\u2013' : number(sweep.best_value, 5), sweep.metric], ['Goal', sweep.goal || '\u2013'], ['Searcher', sweep.searcher || '\u2013'], ['Scheduler', sweep.scheduler || 'none'], ['Seed', sweep.seed]]),
       part('Curves', h('ul', { class: 'legend' }, [['good', 'best'], ['k0', 'best quarter'], ['worse', 'others'], ...(sweep.failed > 0 ? [['failed', 'failed']] : [])].map(([kind, text]) =>
         h('li', null, h('span', { class: `swatch ${kind}` }), text))), slot('curves')), rows.length > 1 && varied.length > 0 ? h('section', { class: 'part', 'aria-label': 'Across what they were given' }, slot('parallel')) : '',
       share.size > 0 ? part('Which parameters mattered', h('span', { class: 'soft small' }, 'for being among the best tenth (PED-ANOVA), as shares of 1'),

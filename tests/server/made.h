@@ -213,6 +213,8 @@ static inline void made_sweep(const made_folders *it, const char *name, int tria
               "\"goal\": \"minimize\", \"trials\": %d, \"seed\": 7, \"scheduler\": "
               "\"ASHA, grace 4, reduction 3\"}",
               trials);
+    made_line(path.text,
+              "{\"event\": \"study\", \"searcher\": \"auto\", \"chosen\": \"auto: TPE\"}");
     for (int i = 0; i < trials; i++) {
         double rate = 0.003 * pow(1.28, i % 17), seed = i * 0.37;
         int hidden = 16 << (i * 7 % 5), reports = i % 3 == 0 ? 60 : i % 3 == 1 ? 12 : 4;

@@ -1,6 +1,5 @@
-// test_web.c: what the web interface answers: each route of the table about a state folder made by
-// hand and about a real training, requests that are wrong or hostile, damaged files, and the
-// OpenAPI document.
+// test_web.c: what the web interface answers: each route about a state folder made by hand and
+// about a real training, requests that are wrong or hostile, damaged files, the OpenAPI document.
 // timeout: 120
 #include "line.h"
 #include "made.h"
@@ -498,6 +497,7 @@ static void test_runs_and_sweeps(void **state)
     assert_int_equal(length_of(&got, "trials/2/points"), 60);
     expect_number(&got, "next", 15);
     expect_text(&got, "metric", "loss");
+    expect_text(&got, "searcher", "auto: TPE");
     done(&got);
     refused("GET", "/api/v1/sweeps/none", NULL, 404, "there is no sweep 'none'");
 }
