@@ -49,10 +49,23 @@ int tool_tune_report(int argc, char **argv)
 
 // ---- train-best
 
-static int run_command(const char *const *command)
+// As a trial of the sweep ran it.
+static int run_command(const troupe_best_trial *best)
 {
-    execvp(command[0], (char *const *)(uintptr_t)command);
-    fprintf(stderr, "troupe tune train-best: %s cannot be run: %s\n", command[0], strerror(errno));
+    char number[16];
+    const char *folder = best->command_folder;
+    snprintf(number, sizeof number, "%d", best->number);
+    (void)setenv("TROUPE_TRIAL", number, 1);
+    (void)setenv("TROUPE_CONFIG", best->config, 1);
+    if (folder != NULL && chdir(folder) != 0) {
+        fprintf(stderr,
+                "troupe tune train-best: %s, where the sweep began, cannot be gone to: %s\n",
+                folder, strerror(errno));
+        return TOOL_FAILED;
+    }
+    execvp(best->command[0], (char *const *)(uintptr_t)best->command);
+    fprintf(stderr, "troupe tune train-best: %s cannot be run: %s\n", best->command[0],
+            strerror(errno));
     return TOOL_FAILED;
 }
 
@@ -128,5 +141,5 @@ int tool_tune_train_best(int argc, char **argv)
         fprintf(stderr, "troupe tune train-best: OPTIONs are for a version of a repository\n");
         return TOOL_MISUSED;
     }
-    return best.command != NULL ? run_command(best.command) : train_own(folder, how);
+    return best.command != NULL ? run_command(&best) : train_own(folder, how);
 }

@@ -243,8 +243,8 @@ TROUPE_EXPERIMENTAL void troupe_sweep_pause(troupe_sweep *sweep);
 TROUPE_EXPERIMENTAL void troupe_sweep_go_on(troupe_sweep *sweep);
 // So many more trials than it was to have; of rows of TROUPE_GRID, each of their combinations so
 // often more. One that is to have all of a grid has none more. TROUPE_STOPPED: it has ended, or is
-// being stopped: one with trials of a train server can be opened again, with more of them.
-// TROUPE_INVALID: that is less than one, or there would be too many.
+// being stopped: it can be opened again, with more of them. TROUPE_INVALID: that is less than one,
+// or there would be too many.
 TROUPE_EXPERIMENTAL TROUPE_MUST_USE troupe_status troupe_sweep_add(troupe_sweep *sweep, int trials);
 
 // Frees a sweep and clears *sweep. One that runs is ended as with its program: its own trials are

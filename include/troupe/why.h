@@ -82,6 +82,7 @@ typedef struct troupe_best_trial {
     // Of a sweep of another program: its command line with the config filled in, NULL at its end;
     // else NULL.
     const char *const *command;
+    const char *command_folder; // Where the sweep of it began; NULL: not known, or no command.
 } troupe_best_trial;
 // Fills *best; trials that failed or have a violation do not count. TROUPE_NOT_FOUND: none has a
 // value; else errors as above.

@@ -44,6 +44,14 @@ static void test_a_program_is_tuned(void **state)
            "nothing is learned from runs/plain/trials.jsonl: no trial of it");
     expect(0, "$T tune best runs/plain", "{\"x\": 1, \"y\": 2}");
     expect(0, "$T tune train-best runs/plain", "{\"loss\": 1}");
+    // From any folder, and with what a trial has.
+    expect(
+        0,
+        "echo 'echo \"{\\\"loss\\\": $1}\"; echo $TROUPE_TRIAL $TROUPE_CONFIG' >own.sh; $T tune -q "
+        "--name own sweep.json -- sh own.sh {x}",
+        "TERMINATED");
+    expect(0, "mkdir -p other; cd other; $T tune train-best ../runs/own",
+           "1 {\"x\": 1, \"y\": 2}\n");
     expect(0, "$T tune best --scope last-5-avg runs/plain", "{\"x\": 1, \"y\": 2}");
     expect(0, "$T tune export runs/plain", ",TERMINATED,1,");
     expect(0, "$T tune report runs/plain", "runs/plain/report.html");

@@ -231,6 +231,17 @@ static void make_name(program *it)
             *at = '_';
 }
 
+// Where the command means what it does, for `troupe tune train-best`.
+static void note_folder(trp_buffer *line, const troupe_sweep *sweep)
+{
+    (void)sweep;
+    char folder[PATH_MAX];
+    if (getcwd(folder, sizeof folder) == NULL)
+        return;
+    trp_buffer_printf(line, ", \"folder\": ");
+    trp_json_text(line, folder);
+}
+
 static troupe_status keep_arguments(program *it, const char *const *arguments, size_t count)
 {
     TRP_REQUIRE(arguments);
@@ -296,7 +307,7 @@ troupe_status troupe_tune_program_with(const char *json, const char *const *argu
         *it = (program){.port = trp_sweep_train};
         it->port.submit = submit;
         it->port.prints = true;
-        it->port.program = NULL;
+        it->port.program = note_folder;
         status = prepare(it, json, arguments, count, how);
     }
     if (status != TROUPE_OK) {

@@ -232,6 +232,8 @@ static void take_first(trp_trials *trials, trp_json line, bool sweep)
         trials->model = text;
     if (trp_json_member(line, "command", &value) && trp_json_is_array(value))
         trials->command = keep_json(trials, value);
+    if (trials->command.size > 0 && (text = text_of(trials, line, "folder")) != NULL)
+        trials->began_in = text;
     if (trp_json_member(line, "program", &value) && trp_json_is_object(value))
         trials->program = keep_json(trials, value);
     if (trp_json_member(line, "settings", &value) && trp_json_is_object(value))

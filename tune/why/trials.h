@@ -71,7 +71,8 @@ typedef struct trp_trials {
     trp_json settings; // That configs of such a sweep are laid over; empty: none.
     trp_json program;  // How the program that has the trainer was started; empty: not known.
     trp_json command;  // Words of the program that trials run, with places for params; empty: none.
-    int wanted;        // Trials; 0: not known.
+    const char *began_in; // The folder that this program was started in; NULL: not known.
+    int wanted;           // Trials; 0: not known.
     const char *metrics[TRP_TRIALS_OBJECTIVES]; // Names of the objectives; NULL: it has none.
     troupe_goal goals[TRP_TRIALS_OBJECTIVES];
     size_t objectives;

@@ -283,7 +283,10 @@ static troupe_status fill_best(const trp_trials *trials, const trp_seen_trial *i
         best->name = own_text(it->name, strlen(it->name));
     if (trials->model != NULL)
         best->model = own_text(trials->model, strlen(trials->model));
-    bool lacks = best->config == NULL || (it->name != NULL && best->name == NULL) ||
+    if (trials->began_in != NULL)
+        best->command_folder = own_text(trials->began_in, strlen(trials->began_in));
+    bool lacks = best->config == NULL || (trials->began_in != NULL && !best->command_folder) ||
+                 (it->name != NULL && best->name == NULL) ||
                  (trials->model != NULL && best->model == NULL);
     if (!lacks && trials->command.size > 0)
         lacks = (best->command = trp_command_of(trials->command, it->config, it->number)) == NULL;
