@@ -85,6 +85,7 @@ static struct fake_train {
     troupe_status failure; // Of a job that fails; TROUPE_OK: TROUPE_FAILED.
     fake_left runs[FAKE_LEFT_MAX][FAKE_LEFT_MAX]; // By trial and run: such a run goes on there.
     int known[FAKE_LEFT_MAX]; // Reports of a trial's last run that nobody answers once more.
+    int unasked;              // A report that gates are not asked about; 0: none.
     // What was seen.
     int unanswered; // Questions to gates.
     struct troupe_job *jobs[FAKE_JOBS_MAX];
@@ -185,7 +186,7 @@ static bool fake_is_gated(const struct troupe_job *job)
 static void fake_ask(struct troupe_job *job)
 {
     struct timespec until;
-    if (!fake_is_gated(job) || job->unheard)
+    if (!fake_is_gated(job) || job->unheard || job->number == fake.unasked)
         return;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += FAKE_GATE_S;

@@ -20,7 +20,8 @@ typedef struct trp_slot {
     const trp_sweep_port *port;
     trp_events *events;
     int trial, run;
-    int told; // The controller's: the last report that it has heard of.
+    int told;    // The controller's: the last report that it has heard of,
+    int resizes; // and the one at which the gate is to resize the run; 0: none.
     trp_dealt dealt;
     bool reopened;     // An earlier life of the program has left the run,
     bool stops_first;  // which is to stop,
@@ -32,6 +33,10 @@ typedef struct trp_slot {
     size_t report_count;
     int all_from;
 } trp_slot;
+
+// Whether that report waits. A scheduler of the user's may decide at others than it named as the
+// run began.
+bool trp_slot_waits(const trp_slot *of, int report);
 
 // A report that came while its trial was to be paused: it is decided on when the trial goes on.
 typedef struct trp_pent {

@@ -230,8 +230,7 @@ void trp_events_let_go(trp_events *events, trp_dealt *dealt)
     pthread_mutex_unlock(&events->lock);
 }
 
-troupe_act trp_events_await_dealt(trp_events *events, const trp_dealt *dealt, int report,
-                                  int *ranks)
+troupe_act trp_events_await_dealt(trp_events *events, trp_dealt *dealt, int report, int *ranks)
 {
     pthread_mutex_lock(&events->lock);
     while (dealt->report < report && !dealt->over)
@@ -241,6 +240,17 @@ troupe_act trp_events_await_dealt(trp_events *events, const trp_dealt *dealt, in
                  dealt->act == TROUPE_ACT_CLONE);
     troupe_act act = ends ? dealt->act : dealt->asked == report ? dealt->asks : TROUPE_ACT_GO_ON;
     *ranks = act == TROUPE_ACT_RESIZE ? dealt->ranks : *ranks;
+    dealt->told = dealt->asked == report ? report : dealt->told;
     pthread_mutex_unlock(&events->lock);
     return act;
+}
+
+bool trp_events_take_over(trp_events *events, trp_dealt *dealt, int report)
+{
+    pthread_mutex_lock(&events->lock);
+    bool takes = dealt->asked == report && dealt->told != report;
+    if (takes)
+        dealt->asked = 0;
+    pthread_mutex_unlock(&events->lock);
+    return takes;
 }

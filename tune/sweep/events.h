@@ -27,6 +27,7 @@ typedef struct trp_dealt {
     int asked;       // The last one at which the run was to be paused or resized: 0: none,
     troupe_act asks; // which of them,
     int ranks;       // and how many it goes on with, where that is to resize it.
+    int told;        // The last one of which that was said.
     bool over;       // Nobody waits any more.
 } trp_dealt;
 
@@ -79,7 +80,9 @@ void trp_events_let_go(trp_events *events, trp_dealt *dealt);
 // Waits until that report has been dealt with, and says what was decided: that the run is to end
 // holds for all reports (unless trp_events_end_from has said from which on), and a pause or other
 // ranks for their own, also where that is asked late.
-troupe_act trp_events_await_dealt(trp_events *events, const trp_dealt *dealt, int report,
-                                  int *ranks);
+troupe_act trp_events_await_dealt(trp_events *events, trp_dealt *dealt, int report, int *ranks);
+// Whether the controller does itself what was decided at that report, a pause or other ranks, since
+// nobody has been told: who asks yet hears that the run goes on.
+bool trp_events_take_over(trp_events *events, trp_dealt *dealt, int report);
 
 #endif

@@ -171,18 +171,21 @@ static void gate_reports(const trp_control *control, const trp_trial *trial, trp
     of->all_from = at + 1 - trial->base;
 }
 
-// Whether the run's gate is asked at the report where the trial's last decision was. A scheduler of
-// the user's may name others than as the run began.
+bool trp_slot_waits(const trp_slot *of, int report)
+{
+    bool waits = of->all_from > 0 && report >= of->all_from;
+    for (size_t i = 0; i < of->report_count; i++)
+        waits = waits || of->reports[i] == report;
+    return of->gated && waits;
+}
+
+// Whether the run's gate is asked at the report where the trial's last decision was.
 static bool asks_at_decision(trp_control *control, const trp_trial *trial, const trp_slot *of)
 {
     int report = 0;
     troupe_verdict verdict = {.size = sizeof verdict};
     trp_study_decided(control->study, trial->number, &report, &verdict);
-    report -= trial->base;
-    bool asks = of->all_from > 0 && report >= of->all_from;
-    for (size_t i = 0; i < of->report_count; i++)
-        asks = asks || of->reports[i] == report;
-    return of->gated && asks;
+    return trp_slot_waits(of, report - trial->base);
 }
 
 void trp_control_key(const trp_control *control, const trp_trial *trial, char *key)

@@ -173,13 +173,26 @@ void trp_control_tell(trp_control *control, trp_trial *trial)
 // both to pause, the job could be paused again once it has gone on.
 static void carry_out(trp_control *control, trp_trial *trial)
 {
-    const trp_slot *of = trial->slot;
+    trp_slot *of = trial->slot;
     bool pauses = trial->decision == TROUPE_ACT_PAUSE || trial->decision == TROUPE_ACT_RESIZE;
     bool here = control->sweep->how.server == TROUPE_SERVER_NONE;
-    if (!of->gated || (!pauses && (here || of->saves)))
+    if (!trp_slot_waits(of, of->told) || (!pauses && (here || of->saves))) {
         trp_control_tell(control, trial);
-    else if (trial->decision == TROUPE_ACT_RESIZE)
+    } else if (trial->decision == TROUPE_ACT_RESIZE) {
         trial->decision = TROUPE_ACT_GO_ON;
+        of->resizes = here ? of->told : 0;
+    }
+}
+
+// A gate that still waits with an earlier report is not asked, and tells the job nothing: a
+// server's alone is asked later.
+static void resize_unasked(trp_control *control, const trp_trial *trial)
+{
+    trp_slot *of = trial->slot;
+    int report = of->resizes;
+    of->resizes = 0;
+    if (report > 0 && trp_events_take_over(&control->events, &of->dealt, report))
+        trp_control_resize(control, trial);
 }
 
 // Asks the study about a report. *act: what the trial's job is to be told.
@@ -274,6 +287,7 @@ troupe_status trp_control_take_report(trp_control *control, trp_trial *trial, tr
     troupe_report_event report = (*event)->report;
     int number = report.number;
     troupe_act act = TROUPE_ACT_GO_ON;
+    resize_unasked(control, trial);
     trial->slot->told = number;
     TROUPE_TRY(keep_checkpoint(trial, &report, &is_new));
     report.number += trial->base;

@@ -159,6 +159,42 @@ static void test_a_trial_gets_other_ranks(void **state)
     fake_shut();
 }
 
+static int decides_at_two(troupe_scheduler *scheduler, int trial, int after)
+{
+    (void)scheduler;
+    (void)trial;
+    return after < 2 ? 2 : 0;
+}
+
+// Where a gate does not tell the job, as it was not to be asked there, or was still busy with an
+// earlier report.
+static void test_what_no_gate_is_asked_about_is_done(void **state)
+{
+    (void)state;
+    static const going_on goings[] = {{.trial = 0, .after_trial = 1, .after_report = 9}};
+    for (int i = 0; i < 3; i++) {
+        const step steps[] = {{.trial = 0,
+                               .report = 3,
+                               .act = i < 2 ? TROUPE_ACT_RESIZE : TROUPE_ACT_PAUSE,
+                               .ranks = 4}};
+        troupe_scheduler *scheduler = i < 2 ? follow(steps, 1, NULL, 0) : FOLLOW(steps, goings);
+        troupe_sweep *sweep;
+        fake_open(1);
+        fake.gates = true;
+        if (i == 0)
+            scheduler->decides_at = decides_at_two;
+        else
+            fake.unasked = 3;
+        ok(SWEEP(&sweep, .trials = 2, .concurrent = 1, .scheduler = scheduler));
+        assert_int_equal(fake.seen[0].resized, i < 2 ? 4 : 0);
+        assert_int_equal(fake.seen[0].pauses, i == 2);
+        for (size_t trial = 0; trial < 2; trial++)
+            assert_int_equal(troupe_sweep_trial(sweep, trial)->reports, 9);
+        troupe_sweep_free(&sweep);
+        fake_shut();
+    }
+}
+
 // ---- tried again
 
 static void test_a_trial_that_fails_is_tried_again(void **state)
@@ -284,6 +320,7 @@ int main(void)
         cmocka_unit_test(test_a_clone_goes_on_from_its_source),
         cmocka_unit_test(test_a_paused_trial_goes_on_as_a_clone_or_larger),
         cmocka_unit_test(test_a_trial_gets_other_ranks),
+        cmocka_unit_test(test_what_no_gate_is_asked_about_is_done),
         cmocka_unit_test(test_a_trial_that_fails_is_tried_again),
         cmocka_unit_test(test_the_reports_wait_at_which_something_is_decided),
     };

@@ -144,7 +144,7 @@ static void test_a_lost_event_is_told(void **state)
     trp_events_close(&events);
 }
 
-static troupe_act told(trp_events *events, const trp_dealt *dealt, int report, int *ranks)
+static troupe_act told(trp_events *events, trp_dealt *dealt, int report, int *ranks)
 {
     *ranks = 1;
     return trp_events_await_dealt(events, dealt, report, ranks);
@@ -176,6 +176,25 @@ static void test_a_pause_is_told_late_and_for_its_report_alone(void **state)
     trp_events_close(&events);
 }
 
+static void test_what_nobody_is_told_is_the_controllers(void **state)
+{
+    (void)state;
+    trp_events events;
+    trp_dealt dealt = {0};
+    int ranks;
+    trp_events_open(&events);
+    trp_events_deal(&events, &dealt, 3, TROUPE_ACT_RESIZE, 2);
+    assert_int_equal(told(&events, &dealt, 3, &ranks), TROUPE_ACT_RESIZE);
+    assert_false(trp_events_take_over(&events, &dealt, 3));
+    trp_events_deal(&events, &dealt, 5, TROUPE_ACT_RESIZE, 4);
+    trp_events_deal(&events, &dealt, 6, TROUPE_ACT_GO_ON, 4);
+    assert_int_equal(told(&events, &dealt, 6, &ranks), TROUPE_ACT_GO_ON);
+    assert_true(trp_events_take_over(&events, &dealt, 5));
+    assert_int_equal(told(&events, &dealt, 5, &ranks), TROUPE_ACT_GO_ON); // Late.
+    assert_int_equal(ranks, 1);
+    trp_events_close(&events);
+}
+
 // A run that was opened again comes to its end where that was decided, and not before.
 static void test_an_end_may_hold_from_a_report_on(void **state)
 {
@@ -202,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_waiting_ends_at_the_deadline),
         cmocka_unit_test(test_a_lost_event_is_told),
         cmocka_unit_test(test_a_pause_is_told_late_and_for_its_report_alone),
+        cmocka_unit_test(test_what_nobody_is_told_is_the_controllers),
         cmocka_unit_test(test_an_end_may_hold_from_a_report_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
