@@ -597,10 +597,13 @@ static troupe_status check_trial(const troupe_study *study, int number, const ch
 {
     static const char *const states[] = {"runs", "is complete", "was stopped", "has failed",
                                          "is paused"};
+    if (study->count == 0)
+        return troupe_fail(TROUPE_INVALID, "%s of trial %d: none has been asked for yet", what,
+                           number);
     if (number < 0 || number >= study->count)
-        return troupe_fail(TROUPE_INVALID, "%s of trial %d: expected one of 0 to %d, which %s",
-                           what, number, study->count - 1,
-                           study->count > 0 ? "there are" : "is none yet");
+        return troupe_fail(TROUPE_INVALID,
+                           "%s of trial %d: expected one of 0 to %d, which there are", what, number,
+                           study->count - 1);
     const trp_study_trial *trial = trp_study_at(study, number);
     if (trial->view.state != TROUPE_STUDY_RUNNING)
         return troupe_fail(TROUPE_INVALID, "%s of trial %d, which %s: expected one that runs", what,

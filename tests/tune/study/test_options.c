@@ -351,7 +351,7 @@ static void test_trials_that_are_not_there(void **state)
     troupe_asked asked;
     troupe_act act;
     ok(troupe_study_open(space, &study, .trials = 2));
-    refused(troupe_study_tell(study, 0, 1), TROUPE_INVALID, "which is none yet");
+    refused(troupe_study_tell(study, 0, 1), TROUPE_INVALID, "none has been asked for yet");
     ok(troupe_study_ask(study, &asked));
     refused(troupe_study_tell(study, 1, 1), TROUPE_INVALID, "trial 1: expected one of 0 to 0");
     refused(troupe_study_tell(study, -1, 1), TROUPE_INVALID, "trial -1");
