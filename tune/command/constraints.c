@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_MAX = 64, DEPTH_MAX = 32 };
+enum { NAME_MAX = 128, DEPTH_MAX = 32 };
 
 // One text as it is read. It is short: it is worked out as it is read, each time.
 typedef struct reading {

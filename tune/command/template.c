@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_MAX = 64 };
+enum { NAME_MAX = 128 }; // As of a space's rows, with its end.
 
 // Bytes of the name that stands between braces at `text`; 0: it is none.
 static size_t name_length(const char *text)
@@ -26,6 +26,18 @@ static bool find_member(trp_json object, const char *name, trp_json *value)
         return false;
     snprintf(part, sizeof part, "%.*s", (int)length, name);
     return trp_json_member(object, part, value) && find_member(*value, name + length + 1, value);
+}
+
+// Whether a member is called what stands between braces at `text`, though braces take no such name.
+static bool is_odd_name(const char *text, trp_json params)
+{
+    char name[NAME_MAX];
+    trp_json value;
+    size_t length = strcspn(text + 1, "}");
+    if (text[1 + length] == '\0' || length >= sizeof name)
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)length, text + 1);
+    return trp_json_member(params, name, &value);
 }
 
 static troupe_status write_value(trp_json value, trp_buffer *out)
@@ -73,6 +85,12 @@ troupe_status trp_template_fill(const char *text, trp_json params, int trial, bo
                                "the argument '%.100s' has {%s}, which the space has not: expected "
                                "one of its names, {params}, {trial}, or {{ for a brace",
                                text, name);
+        else if (length == 0 && !optional && is_odd_name(at, params))
+            return troupe_fail(TROUPE_INVALID,
+                               "the argument '%.100s' has a name between braces that is not of "
+                               "letters, digits, '.', '_' and '-' alone: the program finds it in "
+                               "{params} and TROUPE_CONFIG",
+                               text);
         else if (length == 0) {
             trp_buffer_append(out, "{", 1);
             at++;

@@ -4,8 +4,13 @@
 #include <support.h>
 #include <tune/command/template.h>
 
-static const char params_text[] = "{\"lr\": 1e-3, \"optimizer\": \"ad\\\"am\", \"plan\": "
-                                  "{\"steps\": 7, \"of\": {\"x\": [1, 2]}}, \"a.b\": true}";
+#define LONG                                                                                       \
+    "a_name_of_as_many_bytes_as_a_row_of_a_space_may_have_0123456789_0123456789_0123456789_"       \
+    "0123456789_0123456789_0123456789_0123456"
+
+static const char params_text[] =
+    "{\"lr\": 1e-3, \"optimizer\": \"ad\\\"am\", \"plan\": "
+    "{\"steps\": 7, \"of\": {\"x\": [1, 2]}}, \"a.b\": true, \"two words\": 4, \"" LONG "\": 5}";
 
 static troupe_status fill(const char *text, bool optional, char *out, size_t capacity)
 {
@@ -27,6 +32,7 @@ static void test_names_are_filled_in(void **state)
         {"{optimizer}", "ad\"am"},
         {"{plan.steps}/{plan.of.x}{lr}", "7/[1, 2]1e-3"},
         {"{a.b}", "true"},
+        {"{" LONG "}", "5"},
         {"trial {trial}", "trial 12"},
         {"{params}", params_text},
         {"", ""},
@@ -48,6 +54,9 @@ static void test_a_name_that_the_space_lacks_is_refused(void **state)
     assert_int_equal(fill("--rate={rate}", false, out, sizeof out), TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text,
                            "the argument '--rate={rate}' has {rate}, which the space has not"));
+    assert_int_equal(fill("--{two words}", false, out, sizeof out), TROUPE_INVALID);
+    assert_non_null(strstr(troupe_last_error()->text, "has a name between braces"));
+    assert_int_equal(fill("{two  words}", false, out, sizeof out), TROUPE_OK); // Is none.
     assert_int_equal(fill("{plan.nothing}", false, out, sizeof out), TROUPE_INVALID);
     assert_int_equal(fill("--rate={rate};", true, out, sizeof out), TROUPE_OK);
     assert_string_equal(out, "--rate=;"); // A row that does not count in this trial.
