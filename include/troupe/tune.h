@@ -42,8 +42,8 @@ typedef struct troupe_tune_options {
     size_t size;
     const char *metric; // Required, but for .objectives: a metric that every report has.
     troupe_goal goal;   // Required with it.
-    // Default: 10, or all of a grid. With rows of TROUPE_GRID: each of their combinations so often;
-    // default: once.
+    // Default: 10, or all of a grid (.search, troupe_search_grid). With rows of TROUPE_GRID: each
+    // of their combinations so often; default: once. In all up to 100,000.
     int trials;
     int concurrent; // Jobs submitted at a time; default: as many as fit, plus one that waits.
     uint64_t seed;  // For the draws; default 1.

@@ -197,6 +197,11 @@ static void grid_destroy(troupe_searcher *searcher)
     trp_free(self);
 }
 
+int trp_grid_points(const troupe_searcher *searcher)
+{
+    return searcher->destroy == grid_destroy ? ((const grid_searcher *)searcher)->points : 0;
+}
+
 troupe_searcher *troupe_search_grid(int points)
 {
     if (points < 0) {

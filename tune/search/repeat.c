@@ -322,6 +322,14 @@ static troupe_status check(const troupe_searcher *inner, int repeats)
     return TROUPE_OK;
 }
 
+int trp_repeated_grid_points(const troupe_searcher *searcher, int *times)
+{
+    const repeat *self = (const repeat *)searcher;
+    bool outer = searcher->destroy == repeat_destroy;
+    *times = outer ? self->repeats : 1;
+    return trp_grid_points(outer ? self->inner : searcher);
+}
+
 // The searcher within is consumed, also where it is not made.
 static troupe_searcher *unmade(troupe_searcher *inner, troupe_searcher *instead)
 {

@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <tune/search/searcher.h>
 #include <tune/space/dims.h>
 #include <tune/sweep/control.h>
 #include <tune/sweep/journal.h>
@@ -70,21 +71,54 @@ static troupe_status parse_columns(troupe_sweep *sweep)
 }
 
 // A grid of more than that many combinations is refused where all of them are asked for.
-static troupe_status check_grid(const troupe_sweep *sweep)
+static troupe_status check_grid(const troupe_sweep *sweep, int points, int times)
 {
     size_t count;
     const troupe_dim *dims = troupe_space_dims(sweep->space, &count);
-    double size = 1;
+    double size = times;
     for (size_t i = 0; i < count; i++) {
         double values = trp_dim_values(&dims[i]);
         if (dims[i].parent < 0) // The others count at some points alone.
-            size *= values > 0 ? values : sweep->how.grid_points;
+            size *= values > 0 ? values : points;
     }
     if (size <= TRP_TRIALS_MAX)
         return TROUPE_OK;
     return troupe_fail(TROUPE_INVALID,
                        "trials is not set and the grid has %.0f combinations, more than %d", size,
                        TRP_TRIALS_MAX);
+}
+
+// What has grids by rows has each combination of them as often as is asked for, or once, and points
+// to try first besides.
+static troupe_status check_combinations(const troupe_sweep *sweep)
+{
+    const troupe_tune_options *how = &sweep->how;
+    uint64_t combinations = trp_space_combinations(sweep->space);
+    bool covered =
+        how->searcher != NULL ? how->searcher->covers_grids : how->search == TROUPE_SEARCH_GRID;
+    uint64_t most = (uint64_t)TRP_TRIALS_MAX - how->first_count;
+    if (covered || combinations <= 1 ||
+        (how->first_count < TRP_TRIALS_MAX && combinations <= most / (uint64_t)sweep->wanted))
+        return TROUPE_OK;
+    return troupe_fail(TROUPE_INVALID,
+                       "%d trials for each of the %" PRIu64
+                       " combinations of the space's grids, and "
+                       "%zu points to try first: expected at most %d in all",
+                       sweep->wanted, combinations, how->first_count, TRP_TRIALS_MAX);
+}
+
+// How many trials there are to be; 0: all of a grid.
+static troupe_status settle_trials(troupe_sweep *sweep)
+{
+    const troupe_tune_options *how = &sweep->how;
+    int times = 1, points = 0;
+    if (how->searcher != NULL)
+        points = trp_repeated_grid_points(how->searcher, &times);
+    else if (how->search == TROUPE_SEARCH_GRID)
+        points = how->grid_points;
+    bool rows = trp_space_combinations(sweep->space) > 1;
+    sweep->wanted = how->trials > 0 ? how->trials : points > 0 ? 0 : rows ? 1 : TRIALS_DEFAULT;
+    return sweep->wanted == 0 ? check_grid(sweep, points, times) : check_combinations(sweep);
 }
 
 // Settles how many jobs there are at once. Train fills in the same defaults; here they tell how
@@ -244,11 +278,7 @@ static troupe_status prepare(trp_control *control, const troupe_param *params, s
     snprintf(sweep->scheduler, sizeof sweep->scheduler, "%s",
              scheduler->describe == NULL ? "" : scheduler->describe);
     sweep->reports_most = scheduler->limit;
-    bool all = how->search == TROUPE_SEARCH_GRID && how->searcher == NULL;
-    bool rows = trp_space_combinations(sweep->space) > 1;
-    sweep->wanted = how->trials > 0 ? how->trials : all ? 0 : rows ? 1 : TRIALS_DEFAULT;
-    if (sweep->wanted == 0)
-        TROUPE_TRY(check_grid(sweep));
+    TROUPE_TRY(settle_trials(sweep));
     TROUPE_TRY(open_folder(control));
     sweep->digits = sweep_digits(sweep->folder, how->seed);
     if (control->past.size == 0)

@@ -116,6 +116,29 @@ static void test_wrong_options_are_named(void **state)
             HOW(.columns = "a,,b"));
     invalid("trials is not set and the grid has 150000 combinations, more than 100000",
             HOW(.search = TROUPE_SEARCH_GRID, .grid_points = 50000));
+    invalid("trials is not set and the grid has 150000 combinations, more than 100000",
+            HOW(.searcher = troupe_search_grid(50000)));
+    fake_shut();
+}
+
+// More than a record may have.
+static void test_grids_of_too_many_combinations_are_refused(void **state)
+{
+    (void)state;
+    static const double rates[1024];
+    static const int hidden[1024];
+    troupe_sweep *sweep;
+    troupe_param rows[] = {TROUPE_CHOICE_LIST(fake_settings, rate, rates),
+                           TROUPE_CHOICE_LIST(fake_settings, hidden, hidden)};
+    rows[0].draw = rows[1].draw = TROUPE_DRAW_GRID;
+    fake_open(2);
+    const troupe_train_options train = {.size = sizeof train, .storage = storage};
+    const troupe_tune_options how = {
+        .size = sizeof how, .metric = "loss", .goal = TROUPE_MINIMIZE, .train = &train};
+    assert_int_equal(trp_sweep_run(&fake_port, &fit, rows, 2, &sweep, &how), TROUPE_INVALID);
+    assert_string_equal(troupe_last_error()->text,
+                        "1 trials for each of the 1048576 combinations of the space's grids, and 0 "
+                        "points to try first: expected at most 100000 in all");
     fake_shut();
 }
 
@@ -161,6 +184,7 @@ int main(void)
         cmocka_unit_test(test_options_that_train_refuses_end_the_sweep),
         cmocka_unit_test(test_without_a_runtime_nothing_is_left),
         cmocka_unit_test(test_wrong_options_are_named),
+        cmocka_unit_test(test_grids_of_too_many_combinations_are_refused),
         cmocka_unit_test(test_a_refused_scheduler_refuses_the_sweep),
         cmocka_unit_test(test_wrong_arguments_are_named),
     };

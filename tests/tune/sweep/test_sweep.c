@@ -151,6 +151,15 @@ static void test_a_grid_is_run_whole_or_as_far_as_asked(void **state)
     ok(SWEEP(&sweep, .search = TROUPE_SEARCH_GRID, .grid_points = 2, .trials = 99));
     assert_int_equal(troupe_sweep_count(sweep), 6);
     troupe_sweep_free(&sweep);
+    ok(SWEEP(&sweep, .searcher = troupe_search_grid(5))); // 15, and not the 10 of other searchers.
+    assert_int_equal(troupe_sweep_count(sweep), 15);
+    troupe_sweep_free(&sweep);
+    ok(SWEEP(&sweep, .searcher = troupe_search_repeat(troupe_search_grid(2), 2)));
+    assert_int_equal(troupe_sweep_count(sweep), 12);
+    troupe_sweep_free(&sweep);
+    ok(SWEEP(&sweep, .searcher = troupe_search_grid(5), .trials = 7));
+    assert_int_equal(troupe_sweep_count(sweep), 7);
+    troupe_sweep_free(&sweep);
     fake_shut();
 }
 
