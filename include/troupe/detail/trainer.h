@@ -26,10 +26,13 @@
 #define TROUPE_TRAINER_11(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 #define TROUPE_TRAINER_12(...) TROUPE_TRAINER_STAGES_(__VA_ARGS__)
 
+// One that is set is called alone, which an analyzer that does not see the library cannot know.
 #define TROUPE_STAGE_(stage, place, loop)                                                          \
     static troupe_status troupe_stage_##stage##_##loop(place *troupe_at_,                          \
                                                        const void *troupe_config_)                 \
     {                                                                                              \
+        if (troupe_hooks_##loop.stage == NULL)                                                     \
+            return TROUPE_OK;                                                                      \
         return troupe_hooks_##loop.stage(troupe_at_,                                               \
                                          (const troupe_config_##loop *)troupe_config_);            \
     }
@@ -38,6 +41,8 @@
     static troupe_status troupe_stage_plan_##loop(                                                 \
         troupe_rank *troupe_at_, const void *troupe_config_, troupe_plan *troupe_plan_)            \
     {                                                                                              \
+        if (troupe_hooks_##loop.plan == NULL)                                                      \
+            return TROUPE_OK;                                                                      \
         return troupe_hooks_##loop.plan(troupe_at_, (const troupe_config_##loop *)troupe_config_,  \
                                         troupe_plan_);                                             \
     }
