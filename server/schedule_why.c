@@ -6,17 +6,24 @@
 
 enum { AMOUNT = 96 };
 
+// Makes a number of bytes one of the unit that this returns.
+static const char *scale(double *amount)
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    int unit = 0;
+    for (; *amount >= 1024 && unit < 4; unit++)
+        *amount /= 1024;
+    return units[unit];
+}
+
 // "2 CPUs", "1.5 GiB of memory", "2 of license"; `more`: that much more.
 static void write_amount(const trp_schedule *schedule, int resource, double amount, bool more,
                          char text[AMOUNT])
 {
-    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
     const char *word = more ? " more" : "";
-    int unit = 0;
     if (resource == TRP_MEMORY) {
-        for (; amount >= 1024 && unit < 4; unit++)
-            amount /= 1024;
-        snprintf(text, AMOUNT, "%.4g %s%s of memory", amount, units[unit], word);
+        const char *unit = scale(&amount);
+        snprintf(text, AMOUNT, "%.4g %s%s of memory", amount, unit, word);
         return;
     }
     amount /= TRP_CPU;
@@ -30,13 +37,12 @@ static void write_amount(const trp_schedule *schedule, int resource, double amou
 // The same of what is free or there, where its name has been said: "6", "1.5 GiB".
 static void write_number(int resource, double amount, char text[AMOUNT])
 {
-    static const char *const units[] = {" bytes", " KiB", " MiB", " GiB", " TiB"};
-    int unit = 0;
-    if (resource != TRP_MEMORY)
-        amount /= TRP_CPU;
-    for (; resource == TRP_MEMORY && amount >= 1024 && unit < 4; unit++)
-        amount /= 1024;
-    snprintf(text, AMOUNT, "%.6g%s", amount, resource == TRP_MEMORY ? units[unit] : "");
+    if (resource == TRP_MEMORY) {
+        const char *unit = scale(&amount);
+        snprintf(text, AMOUNT, "%.6g %s", amount, unit);
+    } else {
+        snprintf(text, AMOUNT, "%.6g", amount / TRP_CPU);
+    }
 }
 
 static void write_time(int64_t ms, char text[AMOUNT])
