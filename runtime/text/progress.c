@@ -9,7 +9,7 @@
 
 enum {
     ROWS_MAX = 20,     // Of the live table.
-    LINES_BESIDE = 14, // What a live table has beside its rows, at most.
+    LINES_BESIDE = 15, // What a live table has beside its rows, at most.
     ROWS_MIN = 3,      // Shown on the smallest of terminals.
 };
 static const int64_t INTERVAL_NS = 1000000000;

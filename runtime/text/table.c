@@ -316,6 +316,11 @@ void trp_table_end(const char *what, const char *path, double written_s, double 
 static void write_resources(const trp_table *table, size_t cut, trp_buffer *out)
 {
     size_t from = out->size;
+    if (table->searcher != NULL) {
+        trp_buffer_printf(out, "Searched by %s", table->searcher);
+        end_line(out, from, cut);
+        from = out->size;
+    }
     if (table->scheduler != NULL)
         trp_buffer_printf(out, "Using %s scheduling. ", table->scheduler);
     trp_buffer_printf(out, "Logical resource usage: %.1f/%g CPUs", table->cpus_used,

@@ -44,7 +44,7 @@ typedef struct trp_table {
     double running_s;
     double left_s;                    // As it looks; 0: not known.
     double memory_used, memory_total; // Of the machine, in bytes; a total of 0: not shown.
-    const char *scheduler;            // NULL: none.
+    const char *searcher, *scheduler; // NULL: none.
     double cpus_used, cpus_total;
     double gpus_used, gpus_total; // A total of 0: not shown.
     const char *metric;           // The sweep's; NULL: no row is better than another.

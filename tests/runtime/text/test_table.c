@@ -46,6 +46,7 @@ static trp_table facts(void)
                        .one = "trial",
                        .now = "2024-04-10 09:41:32",
                        .running_s = 93.99,
+                       .searcher = "auto: TPE",
                        .scheduler = "ASHA (grace 1, reduction 3, limit 81)",
                        .cpus_used = 2,
                        .cpus_total = 2,
@@ -118,6 +119,7 @@ static void test_the_final_table(void **state)
           "Tune Status\n"
           "Current time: 2024-04-10 09:41:32\n"
           "Running for: 00:01:33.99\n"
+          "Searched by auto: TPE\n"
           "Using ASHA (grace 1, reduction 3, limit 81) scheduling. Logical resource usage: 2.0/2 CPUs\n"
           "Best accuracy of all reports: 0.9 (fit_3d3d1_00000); the table has those of the last\n"
           "Trial Status: 1 terminated, 1 stopped, 1 failed, 1 running, 1 pending\n"
@@ -141,6 +143,7 @@ static void test_parameters_are_shown_as_far_as_they_fit(void **state)
           "Tune Status\n"
           "Current time: 2024-04-10 09:41:32\n"
           "Running for: 00:01:33.99\n"
+          "Searched by auto: TPE\n"
           "Using ASHA (grace 1, reduction 3, limit 81) scheduling. Logical resource usage: 2.0/2 CPUs\n"
           "Best accuracy of all reports: 0.9 (fit_3d3d1_00000); the table has those of the last\n"
           "It has rate = 0.1, hidden = 64\n"
@@ -158,6 +161,7 @@ static void test_the_live_table_shows_running_trials_first_then_the_best(void **
           "Tune Status\n"
           "Current time: 2024-04-10 09:41:32\n"
           "Running for: 00:01:33.99\n"
+          "Searched by auto: TPE\n"
           "Using ASHA (grace 1, reduction 3, limit 81) scheduling. Logi\n"
           "Best accuracy of all reports: 0.9 (fit_3d3d1_00000); the tab\n"
           "It has rate = 0.1, hidden = 64\n"
@@ -184,6 +188,7 @@ static void test_the_lowest_comes_first_where_that_is_the_goal(void **state)
           "Tune Status\n"
           "Current time: 2024-04-10 09:41:32\n"
           "Running for: 100:00:00.00\n"
+          "Searched by auto: TPE\n"
           "Using ASHA (grace 1, reduction 3, limit 81) scheduling. Logical resource usage: 2.0/2 CPUs\n"
           "Best accuracy of all reports: 0.55 (fit_3d3d1_00001); the table has those of the last\n"
           "It has rate = 0.00123457, hidden = 128\n"
@@ -207,7 +212,7 @@ static void test_memory_gpus_and_a_run(void **state)
     table.title = "Train";
     table.row = "Run";
     table.one = "run";
-    table.scheduler = table.metric = NULL;
+    table.searcher = table.scheduler = table.metric = NULL;
     table.memory_used = 31.5 * (1 << 30);
     table.memory_total = 90.0 * (1 << 30);
     table.cpus_used = 1;
@@ -236,7 +241,7 @@ static void test_states_are_coloured_where_that_is_asked_for(void **state)
     table.metric = NULL;
     table.rows = &rows[4];
     table.count = 1;
-    table.scheduler = NULL;
+    table.searcher = table.scheduler = NULL;
     const char *head =
           "Tune Status\n"
           "Current time: 2024-04-10 09:41:32\n"
