@@ -740,6 +740,11 @@ bool trp_study_is_earlier(const troupe_study *study, int number)
     return trp_study_at(study, number)->earlier;
 }
 
+const char *trp_study_searcher(const troupe_study *study)
+{
+    return study->searcher->name;
+}
+
 const double *trp_study_point(const troupe_study *study, int number)
 {
     return trp_study_at(study, number)->view.x;

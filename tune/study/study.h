@@ -69,6 +69,8 @@ troupe_status trp_study_end(troupe_study *study, int number, troupe_ending endin
 troupe_status trp_study_extend(troupe_study *study, int trials);
 // So many more than it is to have by now; nothing where it has no limit.
 troupe_status trp_study_extend_by(troupe_study *study, int trials);
+// What its searcher calls itself, now that it has begun: auto by what it has chosen.
+const char *trp_study_searcher(const troupe_study *study);
 // How many there will be, grids included; 0: not known.
 int trp_study_trials(const troupe_study *study);
 

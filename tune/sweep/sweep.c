@@ -202,7 +202,9 @@ static troupe_status open_study(trp_control *control)
                                           .warm_count = how->warm_count};
     how->searcher = NULL;
     how->scheduler = NULL;
-    return trp_control_open_study(control, &options);
+    TROUPE_TRY(trp_control_open_study(control, &options));
+    snprintf(sweep->searcher, sizeof sweep->searcher, "%s", trp_study_searcher(control->study));
+    return TROUPE_OK;
 }
 
 static troupe_status open_record(trp_control *control)

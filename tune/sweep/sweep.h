@@ -92,7 +92,7 @@ struct troupe_sweep {
     char *server;               // The server's folder.
     trp_objective objectives[TRP_OBJECTIVES_MAX];
     size_t objective_count;
-    char scheduler[96];
+    char scheduler[96], searcher[160];
     unsigned digits;    // In the names of trials.
     bool of_json;       // The space is from JSON: a trial's config is a trp_text_config.
     bool columns_given; // By the caller; else they are the metrics that reports bring.

@@ -111,6 +111,7 @@ bool trp_sweep_facts(const troupe_sweep *sweep, double running_s, const char *no
                          .now = now,
                          .running_s = running_s,
                          .left_s = trp_sweep_left_s(sweep, running_s),
+                         .searcher = sweep->searcher[0] != '\0' ? sweep->searcher : NULL,
                          .scheduler = sweep->scheduler,
                          .cpus_total = sweep->cpus,
                          .gpus_total = sweep->gpus,

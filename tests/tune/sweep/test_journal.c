@@ -107,6 +107,7 @@ static void test_progress_is_a_line_and_the_table_is_whole(void **state)
     assert_int_equal(count_text(text, " | TERMINATED | 127.0.0.1:4001 | "), 3);
     assert_int_equal(count_text(text, "Logical resource usage: 0.0/2 CPUs\n"), 1);
     assert_int_equal(count_text(text, "Using FIFO scheduling."), 1);
+    assert_int_equal(count_text(text, "\nSearched by "), 1);
     if (strstr(text, "| loc            |     rate | hidden | iter | total time (s) | epoch | ") ==
         NULL)
         print_message("%s", text);

@@ -39,6 +39,7 @@ static int make_sweep(void **state)
                               .objectives = {{"loss", TROUPE_MINIMIZE}},
                               .objective_count = 1,
                               .scheduler = "FIFO",
+                              .searcher = "auto: TPE",
                               .trials = it.places,
                               .count = TRIALS,
                               .columns = it.columns,
@@ -234,7 +235,8 @@ static void test_a_terminal_is_drawn_over(void **state)
     draw(&progress, master, 24, text, sizeof text);
     snprintf(up, sizeof up, "\033[%dA\r\033[J", lines);
     assert_int_equal(strncmp(text, up, strlen(up)), 0);
-    assert_int_equal(count(text, "fit_3d3d1_"), 1 + 10);
+    assert_int_equal(count(text, "fit_3d3d1_"), 1 + 9);
+    assert_int_equal(count(text, "Searched by auto: TPE"), 1);
     assert_true(progress.lines < 24);
     for (const char *line = text; *line != '\0'; line = strchr(line, '\n') + 1)
         assert_in_range(strcspn(line, "\r\n"), 0, 73);
