@@ -235,7 +235,7 @@ static int tell(const troupe_result *result)
     if (troupe_result_status(result) == TROUPE_OK)
         return troupe_result_stopped(result) ? ENDS_STOPPED : EXIT_SUCCESS;
     (void)fflush(stdout);
-    fprintf(stderr, "troupe tune train-best: %s\n", troupe_result_error(result));
+    fprintf(stderr, "troupe tune train-best: %s\n", troupe_result_cause(result));
     return EXIT_FAILURE;
 }
 

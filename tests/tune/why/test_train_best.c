@@ -130,6 +130,8 @@ static void test_where_it_cannot_be_trained(void **state)
 {
     (void)state;
     expect(1, "FAILS=1 $T tune train-best runs/fit", "it was to fail");
+    // Without Train's advice, which its console has.
+    expect(0, "FAILS=1 $T tune train-best runs/fit 2>&1 | grep 'train-best: '", "to fail\n");
     expect(1, "ENDS=1 $T tune train-best runs/fit",
            "the program has ended before its sweep 'fit' over trainer 'climb'");
     expect(2, "$T tune train-best runs/fit -- --ranks 3", "OPTIONs are for a version");
