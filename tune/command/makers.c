@@ -21,6 +21,7 @@ TROUPE_STRUCT(median_members, (int, grace), (int, samples), (int, limit));
 TROUPE_STRUCT(pbt_members, (int, interval), (int, burn_in), (double, quantile), (double, resample),
               (double, up), (double, down), (int, limit), (bool, synchronous), (troupe_text, log),
               (troupe_text, mutate));
+TROUPE_STRUCT(pbt_replay_members, (troupe_text, log), (int, trial));
 TROUPE_STRUCT(stop_members, (int, reports), (double, elapsed_s), (int, patience), (double, margin),
               (int, plateau), (double, deviation), (int, grace));
 TROUPE_STRUCT(beside_searcher, (int, repeats));
@@ -35,6 +36,7 @@ typedef union members {
     hyperband_members hyperband;
     median_members median;
     pbt_members pbt;
+    pbt_replay_members pbt_replay;
 } members;
 
 static troupe_searcher *make_auto(const members *m)
@@ -111,6 +113,11 @@ static troupe_scheduler *make_pbt(const members *m)
                       .synchronous = p->synchronous, .log = p->log, .mutate = p->mutate);
 }
 
+static troupe_scheduler *make_pbt_replay(const members *m)
+{
+    return troupe_pbt_replay(m->pbt_replay.log, m->pbt_replay.trial);
+}
+
 typedef struct maker {
     const char *name;
     const troupe_type *type;
@@ -134,6 +141,7 @@ static const maker schedulers[] = {
     {"hyperband", &troupe_type_hyperband_members, NULL, make_hyperband},
     {"median", &troupe_type_median_members, NULL, make_median},
     {"pbt", &troupe_type_pbt_members, NULL, make_pbt},
+    {"pbt_replay", &troupe_type_pbt_replay_members, NULL, make_pbt_replay},
 };
 enum {
     SEARCHERS = sizeof searchers / sizeof *searchers,

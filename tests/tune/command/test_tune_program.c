@@ -127,6 +127,37 @@ static void test_a_sweep_stops_programs(void **state)
     troupe_sweep_free(&sweep);
 }
 
+// The points that a population's best had, once more.
+static void test_a_population_is_replayed(void **state)
+{
+    (void)state;
+    troupe_sweep *sweep;
+    static const char *const arguments[] = {"sh", "-c",
+                                            "for i in 1 2 3 4; do echo '{\"loss\": {x}}'; done"};
+    static const char file[] =
+        "{\"space\": {\"x\": {\"uniform\": [0, 1]}}, \"metric\": \"loss\", \"goal\": \"min\", "
+        "\"resources\": {\"cpus\": 0.5}, \"name\": \"%s\", \"trials\": %d, \"scheduler\": {\"%s\": "
+        "{\"log\": \"%s/pbt.log\"%s}}%s}";
+    char text[sizeof file + 600];
+    const struct {
+        const char *scheduler, *more, *first;
+        int trials;
+    } lives[] = {{"pbt", ", \"interval\": 2, \"synchronous\": true", "", 4},
+                 {"pbt_replay", ", \"trial\": 0", ", \"first\": [{\"x\": 0.25}]", 1}};
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(text, sizeof text, file, lives[i].scheduler, lives[i].trials, lives[i].scheduler,
+                 storage, lives[i].more, lives[i].first);
+        troupe_must(
+            troupe_tune_program(text, arguments, 3, &sweep,
+                                .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)));
+        troupe_must(troupe_sweep_wait(sweep, TROUPE_FOREVER));
+        assert_int_equal(troupe_sweep_count(sweep), lives[i].trials);
+        for (size_t j = 0; j < troupe_sweep_count(sweep); j++)
+            assert_int_equal(troupe_sweep_trial(sweep, j)->state, TROUPE_TRIAL_TERMINATED);
+        troupe_sweep_free(&sweep);
+    }
+}
+
 // What the file says beside a space: the points to try first, each as often as it is repeated, and
 // when it is enough; another sweep learns from its record.
 static void test_a_file_says_how_it_is_searched(void **state)
@@ -291,6 +322,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_program_is_tuned),
         cmocka_unit_test(test_a_scheduler_stops_programs),
         cmocka_unit_test(test_a_sweep_stops_programs),
+        cmocka_unit_test(test_a_population_is_replayed),
         cmocka_unit_test(test_a_file_says_how_it_is_searched),
         cmocka_unit_test(test_constraints_hold),
         cmocka_unit_test(test_a_script_gives_its_name),
