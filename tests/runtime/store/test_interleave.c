@@ -1,7 +1,8 @@
 // test_interleave.c: small scenes of two or three processes, or threads, that share the tables of
 // the store and a channel, in every schedule of few preemptions, and with a death at every step
 // (interleave/explore.h; docs/verification.md).
-// timeout: 900
+// timeout: 300
+// cost: 30
 // label: nosan
 // label: layered
 //
@@ -35,7 +36,7 @@ enum { ROWS = 16 };
 struct board board;
 trp_object ids[4];
 
-static explore_options options = {.spends = 2, .most = 50000};
+static explore_options options = {.spends = 2, .most = 20000};
 static const char *only;
 static char *folder;
 static const uint32_t everybody[] = {TRP_PROCESS_NODE, A, B, C, ME};
