@@ -1,6 +1,7 @@
 // test_runner.c: jobs of the train server in processes of their own: this program, started again
 // by the launcher, beside a stand-in of the server.
 // timeout: 120
+// cost: 8
 #include "stand_in.h"
 
 #include <fcntl.h>

@@ -2,6 +2,7 @@
 // what was acknowledged is not lost, nothing runs twice, and the books say what the folders say.
 // label: faults
 // timeout: 120
+// cost: 15
 // again: full slow 900 100
 #include "site.h"
 

@@ -1,6 +1,7 @@
 // test_tune_tool.c: `troupe tune` over programs that know nothing of Troupe, from the shell: as
 // runs of its own and as jobs of the train server.
 // timeout: 120
+// cost: 20
 #include "shell_tool.h"
 
 static int start(void **state)

@@ -1,6 +1,7 @@
 // test_two_nodes.c: nodes that talk over tcp: calls both ways, values of all sizes, names, ends of
 // calls and of nodes, and which peers are admitted.
 // timeout: 120
+// cost: 25
 #include "two_nodes.h"
 #include <places.h>
 #include <stats.h>

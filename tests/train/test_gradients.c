@@ -1,5 +1,6 @@
 // test_gradients.c: gradients that are averaged over the ranks of a run are those of one process
 // with the whole batch.
+// cost: 6
 #include "support.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 // test_report_html.c: the HTML report of a run: what is in it, of runs that ended, run and were
 // killed; that nothing a run has given is markup; damaged folders; and a long run.
 // timeout: 120
+// cost: 6
 // again: full slow 900 1000000
 #include "line.h"
 

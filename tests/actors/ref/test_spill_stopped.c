@@ -2,6 +2,7 @@
 // back: a reader of the object meanwhile gets an error text that names the process, in the time
 // that was given, and the object when it goes on.
 // timeout: 120
+// cost: 9
 // label: faults
 #include <support.h>
 

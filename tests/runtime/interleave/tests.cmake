@@ -34,7 +34,7 @@ target_link_libraries(runtime_store_test_interleave PRIVATE interleave_points)
 
 add_test(NAME runtime/store/test_interleave.deep COMMAND runtime_store_test_interleave --spend 3 --most 400000)
 add_test(NAME runtime/store/test_interleave.delayed COMMAND runtime_store_test_interleave --spend 2 --most 50000 --delayed)
-set_tests_properties(runtime/store/test_interleave.deep runtime/store/test_interleave.delayed PROPERTIES TIMEOUT 900 LABELS "runtime;slow"
+set_tests_properties(runtime/store/test_interleave.deep runtime/store/test_interleave.delayed PROPERTIES TIMEOUT 900 LABELS "runtime;slow" COST 900
                      ENVIRONMENT "${test_environment}")
 
 # Each of these takes something from the protocols that some scene must miss: the source with one

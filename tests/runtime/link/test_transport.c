@@ -1,5 +1,6 @@
 // test_transport.c: messages between two processes over unix sockets and over tcp, and strangers:
 // peers that have other keys, none at all, or damage the files that say where to go.
+// cost: 12
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>

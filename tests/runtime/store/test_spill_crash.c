@@ -3,6 +3,7 @@
 // the first goes on, or is killed. Each holder of the object reads it as it was, and in the end
 // neither memory nor a file is left. Then the same at random instants.
 // timeout: 240
+// cost: 25
 // label: faults
 // label: nosan
 #include "stores.h"

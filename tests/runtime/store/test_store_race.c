@@ -1,5 +1,6 @@
 // test_store_race.c: threads and processes that meet in the store at the worst moment. Each test
 // drives one race for a bounded time or number of rounds and checks what must hold after every one.
+// cost: 9
 #include "stores.h"
 
 #include <pthread.h>

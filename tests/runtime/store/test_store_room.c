@@ -1,6 +1,7 @@
 // test_store_room.c: what goes to disk when the store is full: the oldest whose pages lie together,
 // so that objects of mixed sizes leave little memory unused.
 // timeout: 120
+// cost: 8
 #include "stores.h"
 
 #include <runtime/shm/layout.h>
@@ -20,8 +21,8 @@ enum {
     PAIRS = CAPACITY / TRP_PAGE_SIZE / 2, // Objects of two pages that fill the store.
     SIZE_MOST = CAPACITY / 128,
     OBJECTS_MAX = 4096,
-    READY = 8192,  // Steps until the store is as it will be, and
-    STEPS = 24576, // steps in all.
+    READY = 8192,                           // Steps until the store is as it will be, and
+    STEPS = READY + 16384 / SUPPORT_SLOWER, // steps in all.
     USED_LEAST = 88,
 };
 

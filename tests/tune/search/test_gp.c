@@ -1,5 +1,6 @@
 // test_gp.c: the Gaussian process as a searcher: points, replays, trials that run, trials that end
 // badly, and that it finds minima in fewer trials than others.
+// cost: 9
 #include <points.h>
 #include <runtime/base/memory.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 // test_left.c: sweeps of a program's own trials that go on, over a Train that a thread plays:
 // killed behind each line of their records, with all that their runs may have left by then.
 // timeout: 180
+// cost: 8
 #include "follow.h"
 
 #include <decisions.h>
