@@ -318,6 +318,7 @@ static void test_what_is_asked_of_it_comes_true(void **state)
     result = end_of(job);
     assert_int_equal(troupe_result_status(result), TROUPE_FAILED);
     assert_non_null(strstr(troupe_result_error(result), "it hangs"));
+    assert_string_equal(troupe_result_cause(result), "it hangs");
     troupe_result_free(&result);
     troupe_job_close(&job);
     events_free(&seen);

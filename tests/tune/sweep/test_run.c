@@ -380,6 +380,8 @@ static void test_trials_that_do_not_end_are_ended(void **state)
                             "it ran for longer than 1 s, which trial_timeout_s allows");
         assert_true(trial->elapsed_s >= 0.9 && trial->elapsed_s < 30);
         assert_int_equal(status, how == LINGER_REPORTS ? TROUPE_OK : TROUPE_DEADLINE_EXCEEDED);
+        // So a later life of the sweep knows which deadline it was.
+        assert_true(how == LINGER_REPORTS || troupe_result_elapsed_s(trial->result) >= 1);
         assert_int_equal(strncmp(troupe_result_error(trial->result), trial->error,
                                  how == LINGER_REPORTS ? 0 : strlen(trial->error)),
                          0);
