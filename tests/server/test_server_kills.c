@@ -6,7 +6,7 @@
 // again: full slow 900 100
 #include "site.h"
 
-static int kills = 12;
+static int kills = 12 / SUPPORT_SLOWER;
 static bool full; // Each point each time that it is reached, and not the first time alone.
 
 // ---- a client in a process of its own
@@ -185,7 +185,7 @@ static void test_a_death_at_each_step_loses_nothing(void **state)
 // F14.
 static void test_deaths_at_any_moment_lose_nothing(void **state)
 {
-    enum { CLIENTS = 3, JOBS = 20 };
+    enum { CLIENTS = 3, JOBS = 20 / SUPPORT_SLOWER };
     site it;
     pid_t clients[CLIENTS];
     int status;
@@ -221,7 +221,7 @@ static void test_deaths_at_any_moment_lose_nothing(void **state)
 // F17: runners die as well: jobs go on as further attempts, and never two at once.
 static void test_deaths_of_runners_lose_nothing(void **state)
 {
-    enum { JOBS = 12 };
+    enum { JOBS = 12 / SUPPORT_SLOWER };
     site it;
     trp_arena arena = {0};
     int status;
@@ -260,10 +260,11 @@ static void test_deaths_of_runners_lose_nothing(void **state)
     site_close(&it);
 }
 
-// F10: a hundred jobs of two ranks from three clients have eight CPUs, and never more.
+// F10: a hundred jobs, fewer with a sanitizer, of two ranks from three clients have eight CPUs, and
+// never more.
 static void test_no_more_is_given_than_there_is(void **state)
 {
-    enum { CLIENTS = 3, JOBS = 34, CPUS = 8 };
+    enum { CLIENTS = 3, JOBS = 34 / SUPPORT_SLOWER, CPUS = 8 };
     site it;
     pid_t clients[CLIENTS];
     int status;

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { CAPACITY = 64 << 20, SECONDS = 20, OWN_BOOKS = true }; // They have memory of their own.
+enum { CAPACITY = 64 << 20, SECONDS = 12, OWN_BOOKS = true }; // They have memory of their own.
 #else
 enum { CAPACITY = 256 << 20, SECONDS = 25, OWN_BOOKS = false };
 #endif
