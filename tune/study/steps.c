@@ -724,6 +724,11 @@ int trp_study_trials(const troupe_study *study)
     return study->total;
 }
 
+int trp_study_combinations(const troupe_study *study)
+{
+    return study->combinations;
+}
+
 void trp_study_decided(const troupe_study *study, int number, int *report, troupe_verdict *verdict)
 {
     const trp_study_trial *trial = trp_study_at(study, number);

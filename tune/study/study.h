@@ -73,6 +73,9 @@ troupe_status trp_study_extend_by(troupe_study *study, int trials);
 const char *trp_study_searcher(const troupe_study *study);
 // How many there will be, grids included; 0: not known.
 int trp_study_trials(const troupe_study *study);
+// Of its space's grids, each of which has as many as it was opened for; 1: there are none, or its
+// searcher sees to them.
+int trp_study_combinations(const troupe_study *study);
 
 // Whether a trial was begun before the space became what it is.
 bool trp_study_is_earlier(const troupe_study *study, int number);

@@ -577,9 +577,15 @@ static troupe_status add(troupe_sweep *sweep, int trials)
 {
     trp_control *control = sweep->control;
     int now = sweep->wanted > sweep->count ? sweep->wanted : sweep->count;
-    if (trials < 1 || trials > TRP_TRIALS_MAX - now)
+    int each = control != NULL ? trp_study_combinations(control->study) : 1;
+    int most = (TRP_TRIALS_MAX - now) / each;
+    if ((trials < 1 || trials > most) && each > 1)
+        return troupe_fail(TROUPE_INVALID,
+                           "%d more trials than %d: expected 1 to %d, of each of %d combinations",
+                           trials, now, most, each);
+    if (trials < 1 || trials > most)
         return troupe_fail(TROUPE_INVALID, "%d more trials than %d: expected 1 to %d", trials, now,
-                           TRP_TRIALS_MAX - now);
+                           most);
     if (control == NULL || control->halts || control->halted || control->shelves)
         return troupe_fail(TROUPE_STOPPED, "the sweep in %s has ended, or is being stopped",
                            sweep->folder);

@@ -662,6 +662,35 @@ static void test_what_is_added_comes_besides(void **state)
     }
 }
 
+// Each combination of grids counts: a record has up to 100,000 trials.
+static void test_no_more_is_added_than_a_record_may_have(void **state)
+{
+    (void)state;
+    static const double rates[1024];
+    troupe_param rows[] = {TROUPE_CHOICE_LIST(fake_settings, rate, rates)};
+    rows[0].draw = TROUPE_DRAW_GRID;
+    troupe_sweep *sweep;
+    fake_open(1);
+    let_on(false);
+    fake.curve = curve_waits;
+    ok(trp_sweep_begin(
+        &fake_port, &fit, rows, 1, &sweep,
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options),
+                               .metric = "loss",
+                               .goal = TROUPE_MINIMIZE,
+                               .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage)}));
+    assert_true(support_wait_until(has_begun, sweep, SUPPORT_SOON_MS));
+    assert_int_equal(troupe_sweep_add(sweep, 97), TROUPE_INVALID);
+    assert_string_equal(troupe_last_error()->text,
+                        "97 more trials than 1024: expected 1 to 96, of each of 1024 combinations");
+    ok(troupe_sweep_add(sweep, 96));
+    troupe_sweep_stop(sweep);
+    // The trial that has begun is stopped, or has ended without a report by then.
+    assert_int_not_equal(troupe_sweep_wait(sweep, 20000), TROUPE_TIMED_OUT);
+    troupe_sweep_free(&sweep);
+    fake_shut();
+}
+
 static void test_what_was_added_is_there_after_a_kill(void **state)
 {
     (void)state;
@@ -813,6 +842,7 @@ int main(void)
         cmocka_unit_test(test_a_result_that_was_shown_lasts_as_long_as_the_sweep),
         cmocka_unit_test(test_a_trial_that_is_stopped_by_hand_is_stopped),
         cmocka_unit_test(test_what_is_added_comes_besides),
+        cmocka_unit_test(test_no_more_is_added_than_a_record_may_have),
         cmocka_unit_test(test_what_was_added_is_there_after_a_kill),
         cmocka_unit_test(test_the_record_lasts_before_a_job_does),
         cmocka_unit_test(test_the_record_has_the_ends_of_own_trials_last),
