@@ -17,7 +17,8 @@ typedef struct trp_progress {
 } trp_progress;
 
 void trp_progress_open(trp_progress *progress, FILE *out);
-// When the next drawing is due, in trp_clock_ns: negative if there is nothing new to show.
+// When the next drawing is due, by the clock of `now_ns` below: negative if there is nothing new to
+// show.
 int64_t trp_progress_due_ns(const trp_progress *progress);
 // Shows the facts as they stand.
 void trp_progress_show(trp_progress *progress, const trp_table *table, int64_t now_ns);

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
 #include <runtime/codec/json.h>
 #include <support.h>
@@ -71,6 +72,7 @@ static struct fake_train {
     bool gates;  // Runs that are opened again go on from their newest checkpoint, then.
     int slots;   // Jobs that run at once.
     double cpus; // As the port says.
+    _Atomic int64_t ahead_ns;
     double (*curve)(const fake_settings *config, int report);
     const char *metric;
     bool silent;      // Followers are not told of the end.
@@ -304,6 +306,12 @@ static void *fake_serve(void *unused)
 }
 
 // ---- the port
+
+// The machine's clock, and as much further as a test has said.
+static int64_t fake_now(void)
+{
+    return trp_clock_ns() + atomic_load(&fake.ahead_ns);
+}
 
 static troupe_status fake_cpus(double *cpus)
 {
@@ -575,11 +583,11 @@ static troupe_status fake_look(const char *run, const troupe_follower *follower,
 
 // All but whether there are gates.
 #define FAKE_PORT                                                                                  \
-    .cpus = fake_cpus, .submit = fake_submit, .server = fake_server, .look = fake_look,            \
-    .find = fake_find, .stop = fake_stop, .pause = fake_pause, .go_on = fake_go_on,                \
-    .resize = fake_resize, .kill = fake_kill, .wait = fake_wait, .status = fake_status,            \
-    .pid = fake_pid, .path = fake_path, .close = fake_close, .leave = fake_leave,                  \
-    .result_status = fake_result_status, .result_cause = fake_result_cause,                        \
+    .now_ns = fake_now, .cpus = fake_cpus, .submit = fake_submit, .server = fake_server,           \
+    .look = fake_look, .find = fake_find, .stop = fake_stop, .pause = fake_pause,                  \
+    .go_on = fake_go_on, .resize = fake_resize, .kill = fake_kill, .wait = fake_wait,              \
+    .status = fake_status, .pid = fake_pid, .path = fake_path, .close = fake_close,                \
+    .leave = fake_leave, .result_status = fake_result_status, .result_cause = fake_result_cause,   \
     .result_stopped = fake_result_stopped, .result_elapsed_s = fake_result_elapsed_s,              \
     .result_free = fake_result_free
 

@@ -1,11 +1,10 @@
 // ask.c: ask and tell: the study as a program sees it that runs its trials itself.
 //
-// It alone looks at the clock, for how long a trial has run: what schedulers are told of that is in
-// the record.
+// It alone looks at the study's clock, for how long a trial has run: what schedulers are told of
+// that is in the record.
 #include <tune/study/study_parts.h>
 
 #include <math.h>
-#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/require.h>
 #include <stdio.h>
@@ -30,7 +29,7 @@ static troupe_status give(troupe_study *study, int number, bool again, troupe_as
     }
     study->left -= trial->left;
     trial->left = false;
-    trial->since_s = trp_clock_s() - trial->elapsed_s;
+    trial->since_s = study->now_s() - trial->elapsed_s;
     *asked = (troupe_asked){.number = number,
                             .config = trial->view.config,
                             .x = trial->view.x,
@@ -111,7 +110,7 @@ troupe_status troupe_study_report(troupe_study *study, int number, double value,
         *act = TROUPE_ACT_GO_ON;
         return TROUPE_OK;
     }
-    double elapsed_s = is ? trp_clock_s() - trial->since_s : 0;
+    double elapsed_s = is ? study->now_s() - trial->since_s : 0;
     TROUPE_TRY(trp_study_decide(study, number, trial->view.reports + 1, &value, elapsed_s, 1, NULL,
                                 &verdict));
     *act = verdict.act;

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/options_take.h>
@@ -548,6 +549,7 @@ static troupe_status open_with(const troupe_space *space, const troupe_study_opt
     made->scheduler = scheduler;
     made->record = record;
     made->own = own;
+    made->now_s = trp_clock_s;
     troupe_status status = open_made(made, space, how, past);
     if (status != TROUPE_OK) {
         made->own = false; // The record is the caller's still.

@@ -24,7 +24,7 @@ typedef struct trp_study_trial {
     bool left;
     bool earlier;      // Its point was of a space that has become larger since.
     int from, repeats; // the report behind which it was given last; reports that come again.
-    double since_s;    // When it would have begun, had it run without a pause; by the clock.
+    double since_s;    // When it would have begun, had it run without a pause; by `now_s`.
 } trp_study_trial;
 
 struct troupe_study {
@@ -52,6 +52,7 @@ struct troupe_study {
     int *had; // Trials of each combination, where there were other combinations; else NULL.
     int first_count;
     trp_tune_record *record; // NULL: there is none.
+    double (*now_s)(void);   // The clock of what is asked and told.
     bool own, sync;          // The record is the study's; each step is to last at once.
     bool opens;              // Lines wait in `held`, since it may be refused yet.
     trp_buffer held;

@@ -4,7 +4,6 @@
 // Train's threads only push events (events.h). The controller opens no worker itself.
 #include <tune/sweep/control.h>
 
-#include <runtime/base/clock.h>
 #include <runtime/base/memory.h>
 #include <tune/sweep/sweep_facts.h>
 
@@ -78,7 +77,7 @@ static troupe_status take(trp_control *control, trp_event **event)
 
 static void show_if_due(trp_control *control)
 {
-    int64_t due = trp_progress_due_ns(&control->progress), now = trp_clock_ns();
+    int64_t due = trp_progress_due_ns(&control->progress), now = trp_sweep_now_ns(control->sweep);
     if (due >= 0 && now >= due)
         trp_sweep_show(&control->progress, control->sweep, now);
 }
@@ -89,7 +88,7 @@ static void show_if_due(trp_control *control)
 static troupe_status look_at(trp_control *control, trp_trial *trial)
 {
     troupe_job_status status;
-    int64_t now = trp_clock_ns();
+    int64_t now = trp_sweep_now_ns(control->sweep);
     control->sweep->port->status(trial->job, &status);
     bool ended = status.state == TROUPE_JOB_DONE;
     if (!ended && (status.state != TROUPE_JOB_PAUSED || trial->slot->told == status.reports)) {
@@ -152,7 +151,7 @@ static troupe_status take_next(trp_control *control, bool *done)
 static troupe_status submit_ready(trp_control *control, bool *done)
 {
     trp_trial *trial = control->ready;
-    if (control->then_ns != 0 && trp_clock_ns() < control->then_ns) {
+    if (control->then_ns != 0 && trp_sweep_now_ns(control->sweep) < control->then_ns) {
         *done = true;
         return TROUPE_OK;
     }
@@ -180,7 +179,8 @@ static bool has_reached_target(const troupe_sweep *sweep)
 static bool is_to_halt(const trp_control *control)
 {
     const troupe_sweep *sweep = control->sweep;
-    bool timed_out = control->budget_ns != 0 && trp_clock_ns() >= control->budget_ns;
+    bool timed_out =
+        control->budget_ns != 0 && trp_sweep_now_ns(control->sweep) >= control->budget_ns;
     bool plateau = sweep->how.patience > 0 && control->unbettered >= sweep->how.patience;
     return control->halts || timed_out || plateau || has_reached_target(sweep);
 }
@@ -218,7 +218,8 @@ static troupe_status submit_next(trp_control *control)
 // Until progress or a trial is due, and never so long that the end of a silent job goes unseen.
 int64_t trp_control_due_ns(const trp_control *control)
 {
-    int64_t due = trp_progress_due_ns(&control->progress), until = trp_clock_ns() + LOOK_NS;
+    int64_t due = trp_progress_due_ns(&control->progress),
+            until = trp_sweep_now_ns(control->sweep) + LOOK_NS;
     const int64_t others[] = {control->due_ns, is_open(control) ? control->then_ns : 0,
                               control->budget_ns};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)

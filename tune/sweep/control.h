@@ -164,7 +164,7 @@ void trp_control_pause_all(trp_control *control, bool pause);
 // A turn is to act, and then to take in what has come. Acts: submits what can be, and looks what is
 // due. *over: nothing is left.
 troupe_status trp_control_act(trp_control *control, bool *over);
-// By when to act again at the latest, with or without an event, in trp_clock_ns.
+// By when to act again at the latest, with or without an event, by the sweep's clock.
 int64_t trp_control_due_ns(const trp_control *control);
 // Takes in what trp_events_pop has given. Without an event (TROUPE_TIMED_OUT): looks whether a job
 // has ended without a word.

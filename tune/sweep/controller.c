@@ -132,9 +132,10 @@ static void *run(void *user)
         status = trp_control_act(control, &over);
         if (status != TROUPE_OK || over)
             break;
-        int64_t due_ns = trp_control_due_ns(control);
+        int64_t left_ns = trp_control_due_ns(control) - trp_sweep_now_ns(control->sweep);
         trp_control_away(control);
-        troupe_status popped = trp_events_pop(&control->events, due_ns, &event);
+        int64_t until_ns = trp_clock_ns() + (left_ns > 0 ? left_ns : 0);
+        troupe_status popped = trp_events_pop(&control->events, until_ns, &event);
         trp_control_back(control);
         status = trp_control_take(control, popped, event);
     }
@@ -230,12 +231,13 @@ static troupe_status take_turns(trp_control *control, bool timed, bool *over, bo
 }
 
 // A timer that comes too early does no harm: the next one is set then. False: none can be set.
-static bool set_timer(trp_controller *self, int64_t due_ns)
+static bool set_timer(trp_controller *self, const troupe_sweep *sweep, int64_t due_ns)
 {
     if (self->timer_ns != 0 && self->timer_ns <= due_ns)
         return true;
     (void)troupe_timer_stop(self->timer);
-    int64_t now_ns = trp_clock_ns(), ms = due_ns > now_ns ? (due_ns - now_ns) / 1000000 + 1 : 1;
+    int64_t now_ns = trp_sweep_now_ns(sweep);
+    int64_t ms = due_ns > now_ns ? (due_ns - now_ns) / 1000000 + 1 : 1;
     self->timer = troupe_timer_after(trp_controller_due, (uint32_t)ms);
     self->timer_ns = now_ns + ms * 1000000;
     return self->timer.id_ != 0;
@@ -261,7 +263,7 @@ static troupe_status give_turns(trp_controller *self, bool timed)
         return troupe_actor_exit();
     }
     const trp_controller_actor me = {troupe_self()};
-    if (rests ? !set_timer(self, due_ns) : tell_turn(me) != TROUPE_OK)
+    if (rests ? !set_timer(self, sweep, due_ns) : tell_turn(me) != TROUPE_OK)
         hand_over(control);
     end_turn(control);
     return TROUPE_OK;

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <runtime/base/buffer.h>
-#include <runtime/base/clock.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <stdio.h>
@@ -310,7 +309,7 @@ void trp_control_job_begins(trp_control *control, trp_trial *trial)
     trial->put_by = false;
     trp_trial_running(trial);
     if (sweep->how.trial_timeout_s > 0 && trial->due_ns == 0)
-        set_due(control, trial, trp_clock_ns() + allowed_ns(control, trial));
+        set_due(control, trial, trp_sweep_now_ns(sweep) + allowed_ns(control, trial));
 }
 
 // First it is asked, so that what it has reported is whole; then it is made to, as often as it
@@ -334,7 +333,7 @@ static void end_overdue(trp_control *control, trp_trial *trial)
 
 void trp_control_look_for_overdue(trp_control *control)
 {
-    int64_t now = trp_clock_ns();
+    int64_t now = trp_sweep_now_ns(control->sweep);
     if (control->due_ns == 0 || now < control->due_ns)
         return;
     control->due_ns = 0;

@@ -2,7 +2,6 @@
 #include <tune/sweep/journal.h>
 
 #include <inttypes.h>
-#include <runtime/base/clock.h>
 #include <runtime/codec/json.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +21,7 @@ static void begin(trp_buffer *line, const char *event, const trp_trial *trial)
 // The sweep's time, of which a later life begins with what was used.
 static void put_time(trp_buffer *line, const troupe_sweep *sweep)
 {
-    double at_s = trp_clock_s() - sweep->started_s;
+    double at_s = trp_sweep_now_s(sweep) - sweep->started_s;
     trp_buffer_printf(line, ", \"at_s\": %.3f", at_s > 0 ? at_s : 0);
 }
 

@@ -3,7 +3,6 @@
 #include <tune/sweep/control.h>
 
 #include <math.h>
-#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
@@ -267,8 +266,8 @@ static void put_off(trp_control *control, const trp_trial *trial)
     if (control->put_off++ == 0)
         trp_log(TRP_WARN, "trial %s is submitted again until it is taken: %s", trial->view.name,
                 troupe_last_error()->text);
-    control->then_ns =
-        trp_clock_ns() + (pause_ms < AGAIN_MOST_MS ? pause_ms : AGAIN_MOST_MS) * 1000000;
+    control->then_ns = trp_sweep_now_ns(control->sweep) +
+                       (pause_ms < AGAIN_MOST_MS ? pause_ms : AGAIN_MOST_MS) * 1000000;
 }
 
 static void take_job(trp_control *control, trp_trial *trial, troupe_job *job)

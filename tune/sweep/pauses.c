@@ -1,8 +1,6 @@
 // pauses.c: trials that are paused, by the scheduler or with the whole sweep, and go on.
 #include <tune/sweep/control.h>
 
-#include <runtime/base/clock.h>
-
 // The job goes on where neither the study nor the user wants it paused.
 static void go_on_if_free(trp_control *control, trp_trial *trial)
 {
@@ -19,7 +17,7 @@ void trp_control_job_paused(trp_control *control, trp_trial *trial)
 {
     if (trial->phase == TRP_TRIAL_PAUSED)
         return;
-    int64_t now = trp_clock_ns();
+    int64_t now = trp_sweep_now_ns(control->sweep);
     trial->left_ns = trial->due_ns == 0 ? 0 : trial->due_ns > now ? trial->due_ns - now : 1;
     trial->due_ns = 0;
     trp_trial_paused(trial);

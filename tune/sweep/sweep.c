@@ -291,7 +291,7 @@ static troupe_status prepare(trp_control *control, const troupe_param *params, s
     sweep->started_s -= control->earlier_s;
     if (how->time_budget_s > 0) { // Earlier lives have used some of it, or all.
         double left_s = how->time_budget_s - control->earlier_s;
-        control->budget_ns = trp_clock_ns() + (left_s > 0 ? (int64_t)(left_s * 1e9) : 0);
+        control->budget_ns = trp_sweep_now_ns(sweep) + (left_s > 0 ? (int64_t)(left_s * 1e9) : 0);
     }
     control->went_on = control->past.size > 0;
     return control->went_on ? trp_control_go_on(control) : TROUPE_OK;
@@ -315,7 +315,7 @@ static void free_control(trp_control *control, bool never_began)
 void trp_sweep_finish(trp_control *control, troupe_status status)
 {
     troupe_sweep *sweep = control->sweep;
-    sweep->elapsed_s = trp_clock_s() - sweep->started_s;
+    sweep->elapsed_s = trp_sweep_now_s(sweep) - sweep->started_s;
     trp_time_of_day(sweep->ended_at);
     if (status != TROUPE_OK) {
         sweep->failure = *troupe_last_error(); // What follows may have failures of its own.
@@ -325,12 +325,12 @@ void trp_sweep_finish(trp_control *control, troupe_status status)
     bool begun = control->begun || status == TROUPE_OK;
     sweep->control = NULL;
     if (status == TROUPE_OK && control->progress.changed)
-        trp_sweep_show(&control->progress, sweep, trp_clock_ns());
+        trp_sweep_show(&control->progress, sweep, trp_sweep_now_ns(sweep));
     trp_control_away(control);
-    double before_s = trp_clock_s();
+    double before_s = trp_sweep_now_s(sweep);
     free_control(control, !begun); // It may wait for a disk.
     if (status == TROUPE_OK)
-        trp_sweep_say_end(sweep, trp_clock_s() - before_s);
+        trp_sweep_say_end(sweep, trp_sweep_now_s(sweep) - before_s);
     trp_fair_lock_take(&sweep->lock);
     if (!begun && sweep->folder != NULL)
         rmdir(sweep->folder); // One with something in it stays.
@@ -358,7 +358,7 @@ static trp_control *open_control(troupe_sweep *sweep)
     control->last_ready = &control->ready;
     trp_events_open(&control->events);
     trp_progress_open(&control->progress, sweep->how.progress);
-    sweep->started_s = trp_clock_s();
+    sweep->started_s = trp_sweep_now_s(sweep);
     return control;
 }
 
@@ -370,7 +370,7 @@ static troupe_status launch(troupe_sweep *sweep, const troupe_param *params, siz
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for a sweep");
     trp_fair_lock_take(&sweep->lock);
     troupe_status status = prepare(sweep->control, params, count);
-    sweep->begun_s = trp_clock_s();
+    sweep->begun_s = trp_sweep_now_s(sweep);
     if (status == TROUPE_OK)
         status = trp_controller_start(sweep->control);
     if (status != TROUPE_OK) {

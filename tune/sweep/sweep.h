@@ -31,6 +31,9 @@ typedef struct trp_left {
 // Train's public functions and the facts of this process, as a table, so that tests can put another
 // Train behind the controller.
 typedef struct trp_sweep_port {
+    // The clock of the sweep, in nanoseconds: budget, time limits and what is told of times go by
+    // it. It never goes back.
+    int64_t (*now_ns)(void);
     troupe_status (*cpus)(
         double *cpus);    // That jobs may reserve. Fails where the runtime does not run.
     double (*gpus)(void); // Likewise, for who looks on; NULL: none.
@@ -137,6 +140,15 @@ troupe_status trp_sweep_options(const troupe_trainer *trainer, const troupe_tune
 
 // Frees the scheduler and the searcher in options of any version: they are consumed in any case.
 void trp_sweep_consume(const troupe_tune_options *how);
+
+static inline int64_t trp_sweep_now_ns(const troupe_sweep *sweep)
+{
+    return sweep->port->now_ns();
+}
+static inline double trp_sweep_now_s(const troupe_sweep *sweep)
+{
+    return (double)trp_sweep_now_ns(sweep) * 1e-9;
+}
 
 // The metric that what is the best goes by.
 static inline const char *trp_sweep_metric(const troupe_sweep *sweep)

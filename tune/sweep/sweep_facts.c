@@ -168,7 +168,7 @@ void trp_sweep_say_end(const troupe_sweep *sweep, double written_s)
     if (out == NULL)
         return;
     trp_table_end("all result files and the sweep's record", sweep->folder, written_s,
-                  trp_clock_s() - sweep->started_s,
+                  trp_sweep_now_s(sweep) - sweep->started_s,
                   sweep->elapsed_s - (sweep->begun_s - sweep->started_s), "the tuning loop", &text);
     if (!text.failed)
         fwrite(text.data, 1, text.size, out);

@@ -145,7 +145,7 @@ double troupe_sweep_elapsed_s(const troupe_sweep *sweep)
     if (TRP_IS_NULL(sweep))
         return 0;
     enter(sweep);
-    double elapsed_s = sweep->over ? sweep->elapsed_s : trp_clock_s() - sweep->started_s;
+    double elapsed_s = sweep->over ? sweep->elapsed_s : trp_sweep_now_s(sweep) - sweep->started_s;
     leave(sweep);
     return elapsed_s;
 }

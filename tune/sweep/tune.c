@@ -1,6 +1,7 @@
 // tune.c: troupe_tune over the real Train.
 #include <limits.h>
 #include <runtime/base/arena.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
@@ -84,6 +85,7 @@ static void leave(troupe_job **job)
 }
 
 const trp_sweep_port trp_sweep_train = {
+    .now_ns = trp_clock_ns,
     .cpus = cpus_of_process,
     .gpus = gpus_of_process,
     .submit = troupe_submit_as,
@@ -120,6 +122,10 @@ static troupe_status check(const troupe_trainer *trainer, const troupe_param *sp
                                                                  : TROUPE_OK;
     if (sweep != NULL)
         *sweep = NULL;
+    if (status == TROUPE_OK && how != NULL &&
+        how->size >= offsetof(troupe_tune_options, stored) + sizeof how->stored &&
+        how->stored != NULL)
+        status = troupe_fail(TROUPE_INVALID, "option .stored is set: it is troupe_tune_stored's");
     if (status != TROUPE_OK)
         trp_sweep_consume(how);
     return status;

@@ -247,6 +247,20 @@ static void test_failures_stay_with_their_trials(void **state)
     troupe_sweep_free(&sweep);
 }
 
+static void test_what_is_of_stored_programs_is_refused(void **state)
+{
+    (void)state;
+    static const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1)};
+    troupe_sweep *sweep;
+    const troupe_stored_options stored = {.size = sizeof stored};
+    assert_int_equal(troupe_tune(descend, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
+                                 .stored = &stored),
+                     TROUPE_INVALID);
+    assert_string_equal(troupe_last_error()->text,
+                        "option .stored is set: it is troupe_tune_stored's");
+    assert_null(sweep);
+}
+
 static void test_a_metric_that_is_not_reported_fails_the_sweep(void **state)
 {
     (void)state;
@@ -436,6 +450,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_asha_stops_the_weak_and_the_best_is_right),
         cmocka_unit_test(test_configs_follow_from_the_seed),
         cmocka_unit_test(test_failures_stay_with_their_trials),
+        cmocka_unit_test(test_what_is_of_stored_programs_is_refused),
         cmocka_unit_test(test_a_metric_that_is_not_reported_fails_the_sweep),
         cmocka_unit_test(test_trials_of_two_ranks_are_shown_with_their_place),
         cmocka_unit_test(test_impossible_options_are_refused),
