@@ -37,8 +37,9 @@ void trp_tune_record_gather(trp_tune_record *record, bool begins);
 // Writes what waits so.
 void trp_tune_record_write(trp_tune_record *record);
 // Has all lines so far last. With `wait` it returns when they do; else a thread of the record sees
-// to it soon. TROUPE_IO, TROUPE_NO_SPACE and TROUPE_NO_MEMORY say what did not last; what waits is
-// tried again by the next. Any thread; several share one fdatasync.
+// to it within 10 ms, for all that has come by then. TROUPE_IO, TROUPE_NO_SPACE and
+// TROUPE_NO_MEMORY say what did not last; what waits is tried again by the next. Any thread;
+// several share one fdatasync.
 troupe_status trp_tune_record_sync(trp_tune_record *record, bool wait);
 // Bytes that were added, and how many of them last by now, for who does not wait. Any thread.
 uint64_t trp_tune_record_added(trp_tune_record *record);
