@@ -318,7 +318,7 @@ static void lose(trp_jobs *jobs, trp_entry *job, bool asked)
     trp_say("job %" PRId64 ", attempt %d: %s", row->id, row->attempt,
             leaves       ? "it goes on with more ranks"
             : row->pause ? "it is paused"
-            : paused     ? "it was asked to end, and goes on"
+            : paused     ? "it has left its run, which goes on"
                          : cause);
     if (grows)
         go_on_grown(jobs, job);

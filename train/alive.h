@@ -38,8 +38,8 @@ troupe_status trp_alive_adopt(int fd, trp_alive **alive);
 // That byte 0 is this process's still: the lock goes when any descriptor of the file is closed.
 // TROUPE_BUSY: another one has it; TROUPE_IO.
 troupe_status trp_alive_hold_on(const trp_alive *alive);
-// Says behind the number in such a file that the process ends since a signal asked it to.
-// TROUPE_IO.
+// Says behind the number in such a file that the process ends since a signal asked it to, or as the
+// run rests. TROUPE_IO.
 troupe_status trp_alive_say_left(const trp_alive *alive);
 #define TRP_ALIVE_LEFT " left"
 // The process that has byte 1; as trp_alive_driver.

@@ -600,6 +600,13 @@ static _Noreturn void leave_saying(const char *why)
     trp_job_runner_leave();
 }
 
+// This attempt is not lost.
+static void say_left(void)
+{
+    if (trp_alive_say_left(runner.mode->lock) != TROUPE_OK)
+        trp_log(TRP_WARN, "%s", troupe_last_error()->text);
+}
+
 // Until the job has ended.
 static void follow(void)
 {
@@ -619,16 +626,17 @@ static void follow(void)
             leave_saying("the server has another attempt of this job, and this one ends");
         if (runner.terminated != 0 && !told_pause) {
             told_pause = true;
-            if (trp_alive_say_left(runner.mode->lock) != TROUPE_OK)
-                trp_log(TRP_WARN, "%s", troupe_last_error()->text);
+            say_left();
             trp_job_look(runner.job);
         }
         if (gated && trp_runner_gate_look()) // An answer that came late.
             trp_job_look(runner.job);
         trp_job_make_good(runner.job);
         tell_progress();
-        if (now.rests && may_leave())
+        if (now.rests && may_leave()) {
+            say_left(); // The server may have it go on before it has heard that it rests.
             return;
+        }
         tick_usage(&usage);
         await_something();
     }

@@ -573,6 +573,9 @@ static void test_live_values_and_a_pause(void **state)
     assert_true(stand_in_was_told_why(&f->server, "pause it, change its ranks"));
     stand_in_wish(&f->server, (trp_wire_wishes){.pause = true, .live = {rates, 3}});
     assert_int_equal(await_end(f), NO_END);
+    trp_fence found; // One that had not heard of the pause would take it for lost.
+    troupe_must(trp_fence_look(f->folder.text, &found));
+    assert_true(found.left);
     assert_true(support_wait_until(stand_in_is_paused, &f->server, SUPPORT_SOON_MS));
     assert_no_end(f);
     put_file(f->work, "go");
