@@ -5,6 +5,7 @@
 // again: full slow 1800 200
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <net/if.h>
 #include <sched.h>
@@ -16,6 +17,7 @@
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <train/server_link.h>
 #include <train/state_folder.h>
 #include <troupe.h>
@@ -289,12 +291,22 @@ static int end(void **state)
     return 0;
 }
 
+// False: this process runs in a chroot, say, whose mounts cannot be made its own.
+static bool has_root_mount(void)
+{
+    struct statx root;
+    bool known = statx(AT_FDCWD, "/", 0, STATX_TYPE, &root) == 0 &&
+                 (root.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) != 0;
+    errno = EINVAL;
+    return !known || (root.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
 // Others use the machine, too.
 static bool be_alone(void)
 {
     struct ifreq loopback = {.ifr_name = "lo", .ifr_flags = IFF_UP};
     support_allow_mounts();
-    if (unshare(CLONE_NEWNS | CLONE_NEWNET) != 0 ||
+    if (!has_root_mount() || unshare(CLONE_NEWNS | CLONE_NEWNET) != 0 ||
         mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", "/dev/shm", "tmpfs", 0, "mode=1777") != 0)
         return false;
