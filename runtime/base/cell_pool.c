@@ -27,7 +27,7 @@ enum {
 static _Thread_local trp_magazine *asked; // The thread's magazines.
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
-static _Atomic bool key_made; // No longer at the end of the process, where threads may still ask.
+static _Atomic bool key_made; // False again as the process ends, while threads may still ask.
 
 static void put_batch(trp_depot *depot, trp_cell *cells, size_t count)
 {

@@ -16,7 +16,7 @@ static _Atomic uint32_t crowd; // How often threads are inside for whose record 
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
-static _Atomic bool key_made; // No longer at the end of the process, where threads may still begin.
+static _Atomic bool key_made; // False again as the process ends, while threads may still begin.
 
 static void thread_ends(void *unused)
 {

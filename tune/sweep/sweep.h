@@ -68,8 +68,8 @@ typedef struct trp_sweep_port {
     // Of a sweep over a version of the repository: which, and what its space is laid over, as
     // JSON. NULL: there is none.
     const char *model, *settings;
-    // Writes how its program is started again, as a member of the first line of the record with a
-    // comma before it. NULL: a trainer that was made for the sweep has no such program.
+    // Writes how its program is started again, or in which folder a command's trials are, as a
+    // member of the first line of the record with a comma before it. NULL: nothing.
     void (*program)(trp_buffer *line, const troupe_sweep *sweep);
 } trp_sweep_port;
 

@@ -1,5 +1,6 @@
 // test_segment_guard.c: a process may end while threads of it begin to use the segment and the
-// pools, which then have their keys no longer.
+// pools, whose keys are deleted then: without a crash, and without a race, which the thread
+// sanitizer sees.
 // timeout: 60
 #include <support.h>
 

@@ -526,6 +526,33 @@ static void test_a_thread_syncs_what_nobody_waits_for(void **state)
     assert_int_equal(support_count_threads(), threads);
 }
 
+// A file system that commits all the time makes files more slowly: such syncs keep a distance, and
+// one that somebody waits for does not wait for that.
+static void test_syncs_that_nobody_waits_for_keep_a_distance(void **state)
+{
+    (void)state;
+    enum { DISTANCE_MS = 10, FOR_MS = 100 };
+    trp_buffer lines;
+    unlink(path);
+    trp_tune_record *record = opened(TROUPE_OPEN_NEW, &lines);
+    uint64_t before = 0;
+    int seen = 0, number = 0;
+    int64_t start = support_now_ms(), passed;
+    do {
+        add(record, number++);
+        ok(trp_tune_record_sync(record, false));
+        uint64_t lasts = trp_tune_record_lasts(record);
+        seen += lasts != before;
+        before = lasts;
+        passed = support_now_ms() - start;
+    } while (passed < FOR_MS);
+    assert_in_range(seen, 1, passed / DISTANCE_MS + 2);
+    add(record, number);
+    ok(trp_tune_record_sync(record, true));
+    assert_int_equal(trp_tune_record_lasts(record), trp_tune_record_added(record));
+    trp_tune_record_close(&record);
+}
+
 // A process that is killed leaves whole lines, of all that it was told is there.
 static void test_kills_leave_whole_lines(void **state)
 {
@@ -574,6 +601,7 @@ int main(void)
         cmocka_unit_test(test_a_sync_that_failed_is_not_forgotten),
         cmocka_unit_test(test_many_wait_for_one_sync),
         cmocka_unit_test(test_a_thread_syncs_what_nobody_waits_for),
+        cmocka_unit_test(test_syncs_that_nobody_waits_for_keep_a_distance),
         cmocka_unit_test(test_kills_leave_whole_lines),
 #endif
     };
