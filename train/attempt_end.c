@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <train/run.h>
 #include <troupe/async.h>
+#include <troupe/process.h>
 
 enum {
     LEAVE_MS = 1000, // For the loops to end after a failure, where their processes stay.
@@ -189,7 +190,8 @@ void trp_attempt_note_end(trp_run *run, troupe_actor worker)
 // The same of programs of ranks, whose guards are ranks to who looks at the run's lock.
 static bool programs_are_gone(trp_run *run, trp_run_next next, int64_t now_ms)
 {
-    if (trp_runtime_is_lost() || !trp_alive_has_ranks(run->job->folder))
+    if (trp_runtime_is_lost() || run->job->trainer != &troupe_trainer_troupe_process ||
+        !trp_alive_has_ranks(run->job->folder))
         return true;
     if (now_ms - run->waits_ms <= LONGEST_MS)
         return wait_on(run, next, false);

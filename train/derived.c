@@ -17,6 +17,7 @@
 enum {
     LOOK_MS = 500, // Between looks at a journal that may grow.
     PIECE_BYTES = 1 << 18,
+    SMALL_BYTES = 1 << 14, // What is made of less waits for what the same look gives beside it.
     // A busy machine may leave a thread of low priority little time.
     AWAIT_MS = 10000,
     STOP_MS = 10000,
@@ -37,6 +38,7 @@ struct trp_derived {
     int waits;        // The report whose row waits,
     int64_t waits_ms; // since when.
     trp_derived_state state;
+    trp_buffer out[TRP_DERIVED_FILES]; // Lines that are to be written.
 };
 
 static void follow_journals(void);
@@ -46,6 +48,8 @@ static trp_roster all = {
 
 static void free_derived(trp_derived *derived)
 {
+    for (int i = 0; i < TRP_DERIVED_FILES; i++)
+        trp_buffer_free(&derived->out[i]);
     trp_derived_state_free(&derived->state);
     trp_free(derived->run);
     trp_free(derived);
@@ -86,8 +90,9 @@ static troupe_status make_file(const char *path, const trp_buffer *out)
     return trp_file_append(path, out->data, out->size);
 }
 
-static void write_file(trp_derived *derived, int file, const trp_buffer *out)
+static void write_file(trp_derived *derived, int file)
 {
+    const trp_buffer *out = &derived->out[file];
     trp_path path;
     if (derived->given_up[file] || (out->size == 0 && !out->failed))
         return;
@@ -104,31 +109,29 @@ static void write_file(trp_derived *derived, int file, const trp_buffer *out)
 }
 
 // Takes the lines that are whole; returns how many bytes they have.
-static size_t take_lines(trp_derived *derived, const char *text, size_t size,
-                         trp_buffer out[TRP_DERIVED_FILES])
+static size_t take_lines(trp_derived *derived, const char *text, size_t size)
 {
     size_t at = 0;
     for (const char *end; at < size; at = (size_t)(end - text) + 1) {
         end = memchr(text + at, '\n', size - at);
         if (end == NULL)
             break;
-        trp_derived_take(&derived->state, text + at, (size_t)(end - text) - at, out);
+        trp_derived_take(&derived->state, text + at, (size_t)(end - text) - at, derived->out);
     }
     return at;
 }
 
-static void write_files(trp_derived *derived, trp_buffer out[TRP_DERIVED_FILES])
+static void write_files(trp_derived *derived)
 {
     for (int i = 0; i < TRP_DERIVED_FILES; i++) {
-        write_file(derived, i, &out[i]);
-        trp_buffer_free(&out[i]);
+        write_file(derived, i);
+        trp_buffer_free(&derived->out[i]);
     }
 }
 
 // Rows that have waited for long, or `each`, are written without what they wait for.
 static void give_up_rows(trp_derived *derived, bool each)
 {
-    trp_buffer out[TRP_DERIVED_FILES] = {{0}};
     int64_t now_ms = trp_clock_ms();
     int waits = trp_derived_waits(&derived->state);
     if (waits != derived->waits) {
@@ -136,24 +139,16 @@ static void give_up_rows(trp_derived *derived, bool each)
         derived->waits_ms = now_ms;
     }
     if (each || now_ms - derived->waits_ms > HOLD_MS)
-        trp_derived_give_up(&derived->state, each, out);
-    write_files(derived, out);
-}
-
-static void finish(trp_derived *derived)
-{
-    trp_buffer out[TRP_DERIVED_FILES] = {{0}};
-    trp_derived_finish(&derived->state, out);
-    write_files(derived, out);
+        trp_derived_give_up(&derived->state, each, derived->out);
 }
 
 // Goes on by one piece of the journal of up to `size` bytes; false: there is no whole line in it.
 static bool take_piece(trp_derived *derived, int fd, char *piece, size_t size)
 {
-    trp_buffer out[TRP_DERIVED_FILES] = {{0}};
     ssize_t got = pread(fd, piece, size, derived->at);
-    size_t taken = got > 0 ? take_lines(derived, piece, (size_t)got, out) : 0;
-    write_files(derived, out);
+    size_t taken = got > 0 ? take_lines(derived, piece, (size_t)got) : 0;
+    if (taken > SMALL_BYTES)
+        write_files(derived);
     derived->at += (off_t)taken;
     return taken > 0;
 }
@@ -186,7 +181,7 @@ static void look(trp_derived *derived)
          size *= 2) {
         char *piece = trp_alloc(size);
         bool taken = piece != NULL && take_piece(derived, fd, piece, size);
-        while (taken && take_piece(derived, fd, piece, size))
+        while (taken && derived->at < about.st_size && take_piece(derived, fd, piece, size))
             continue;
         trp_free(piece);
         if (!taken && (piece == NULL || derived->at + (off_t)size >= about.st_size))
@@ -219,7 +214,8 @@ static void look_at(trp_derived *derived, int64_t now_ms)
         look(derived);
         give_up_rows(derived, before.ended || before.closed);
         if (before.ended)
-            finish(derived);
+            trp_derived_finish(&derived->state, derived->out);
+        write_files(derived);
     }
     pthread_mutex_lock(&all.lock);
     derived->item.done = before.done || before.ended;

@@ -85,9 +85,19 @@ void trp_run_finish(trp_run *run, troupe_status status)
     trp_run_let_go(run);
 }
 
+// Whether what the job holds may be in use until its processes have ended. Where all ranks have
+// left their loops these only end, for which they need no CPU of their own; a program is another
+// matter.
+static bool holds_until_gone(const trp_run *run)
+{
+    const trp_gang *gang = &run->job->gang;
+    return run->cause.known || gang->gpus > 0 || gang->memory_bytes > 0 ||
+           gang->resources[0] != '\0' || run->job->trainer == &troupe_trainer_troupe_process;
+}
+
 void trp_run_let_go(trp_run *run)
 {
-    if (!trp_attempt_are_gone(run, TRP_NEXT_END))
+    if (holds_until_gone(run) && !trp_attempt_are_gone(run, TRP_NEXT_END))
         return;
     trp_server_job_done(run->job);
     (void)troupe_actor_end(run->self);

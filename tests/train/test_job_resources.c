@@ -332,7 +332,8 @@ static void test_nothing_is_given_back_before_its_processes_have_ended(void **st
     finish(&job, TROUPE_CANCELLED);
     assert_all_free();
     // The same of a job that pauses.
-    troupe_must(troupe_submit(tells, &config, NULL, &job, .ranks = 2, .storage = storage));
+    troupe_must(troupe_submit(tells, &config, NULL, &job, .ranks = 2, .storage = storage,
+                              .gpus_per_rank = 1));
     assert_true(support_wait_until(has_reported, job, SUPPORT_SOON_MS));
     assert_int_equal(kill(keeper, SIGSTOP), 0);
     troupe_job_pause(job);
@@ -341,6 +342,27 @@ static void test_nothing_is_given_back_before_its_processes_have_ended(void **st
     assert_int_equal(kill(keeper, SIGCONT), 0);
     assert_false(early);
     troupe_job_close(&job);
+    assert_all_free();
+    free(folder);
+}
+
+// CPUs alone come back as the loops end: processes that only end still need none of their own.
+static void test_cpus_are_given_back_at_the_end_of_the_loops(void **state)
+{
+    (void)state;
+    char *folder = folder_for("left");
+    place_settings config = {folder};
+    troupe_job *job;
+    troupe_must(troupe_submit(tells, &config, NULL, &job, .ranks = 2, .storage = storage));
+    assert_true(support_wait_until(has_reported, job, SUPPORT_SOON_MS));
+    pid_t keeper = trp_process_parent(trp_process_pid(TRP_PROCESS_NODE));
+    assert_true(keeper > 1);
+    assert_int_equal(kill(keeper, SIGSTOP), 0); // So the processes live on.
+    let_go(folder);
+    bool given_back = support_wait_until(some_are_free, NULL, SUPPORT_SOON_MS);
+    assert_int_equal(kill(keeper, SIGCONT), 0);
+    assert_true(given_back);
+    finish(&job, TROUPE_OK);
     assert_all_free();
     free(folder);
 }
@@ -447,6 +469,7 @@ int main(int argc, char **argv)
                                   fresh_after),
         cmocka_unit_test_teardown(test_nothing_is_given_back_before_its_processes_have_ended,
                                   fresh_after),
+        cmocka_unit_test_teardown(test_cpus_are_given_back_at_the_end_of_the_loops, fresh_after),
         cmocka_unit_test_teardown(test_a_run_continues_with_fewer_ranks_and_resources, fresh_after),
         cmocka_unit_test_teardown(test_what_the_node_does_not_have_is_refused, fresh_after),
     };

@@ -91,7 +91,8 @@ static struct fake_train {
     // What was seen.
     int unanswered; // Questions to gates.
     struct troupe_job *jobs[FAKE_JOBS_MAX];
-    int submitted, running, open, running_max, open_max, results, left;
+    int submitted, running, open, running_max, results, left;
+    int ended, jobs_max, handles_max; // Ended: of those that are open.
     struct {
         fake_settings config;
         char name[64], from[512]; // Of its folder; what it begins with, "": nothing.
@@ -374,7 +375,9 @@ static troupe_status fake_submit(const troupe_trainer *trainer, const void *conf
     }
     fake.jobs[fake.submitted++] = made;
     fake.open++;
-    fake.open_max = fake.open > fake.open_max ? fake.open : fake.open_max;
+    fake.handles_max = fake.open > fake.handles_max ? fake.open : fake.handles_max;
+    int jobs = fake.open - fake.ended;
+    fake.jobs_max = jobs > fake.jobs_max ? jobs : fake.jobs_max;
     pthread_cond_broadcast(&fake.changed);
     pthread_mutex_unlock(&fake.lock);
     *job = made;
@@ -448,6 +451,7 @@ static troupe_status fake_wait(troupe_job *job, int timeout_ms, troupe_result **
     assert_int_equal(job->state, TROUPE_JOB_DONE); // The controller never waits for a running job.
     assert_false(job->waited);
     job->waited = true;
+    fake.ended++;
     fake.results++;
     pthread_mutex_unlock(&fake.lock);
     *result = malloc(sizeof **result);
@@ -488,6 +492,7 @@ static void fake_close(troupe_job **job)
             fake.jobs[i] = NULL;
     }
     fake.open--;
+    fake.ended -= (*job)->waited;
     pthread_mutex_unlock(&fake.lock);
     if ((*job)->unheard)
         pthread_join((*job)->decider, NULL);

@@ -461,8 +461,9 @@ static bool ask_thread(trp_tune_record *record)
     if (!record->has_thread)
         record->has_thread =
             trp_thread_start(&record->thread, "troupe-record", sync_as_wanted, record) == TROUPE_OK;
+    if (!record->wanted) // Else it has been told, and may be between two syncs.
+        pthread_cond_broadcast(&record->changed);
     record->wanted = true;
-    pthread_cond_broadcast(&record->changed);
     return record->has_thread;
 }
 

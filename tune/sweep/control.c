@@ -109,6 +109,7 @@ static troupe_status look_at(trp_control *control, trp_trial *trial)
 static troupe_status look_for_silent(trp_control *control)
 {
     const troupe_sweep *sweep = control->sweep;
+    trp_control_close_ended(control, 0);
     for (int i = 0; i < sweep->count; i++)
         if (sweep->trials[i]->job != NULL)
             TROUPE_TRY(look_at(control, sweep->trials[i]));

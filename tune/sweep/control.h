@@ -32,6 +32,9 @@ typedef struct trp_slot {
     int reports[TRP_GATED_MAX];
     size_t report_count;
     int all_from;
+    // Of a job that has ended: its handle, which is to be closed, and the next such.
+    troupe_job *job;
+    struct trp_slot *next;
 } trp_slot;
 
 // Whether that report waits. A scheduler of the user's may decide at others than it named as the
@@ -58,6 +61,8 @@ struct trp_control {
     trp_seat seat; // Of the actor that it is.
     trp_progress progress;
     trp_trial *ready, **last_ready; // Those that wait for their next run, or to be submitted again.
+    trp_slot *ended, **last_ended;  // Jobs whose handles are to be closed, the oldest first,
+    int ended_count;                // and how many.
     int busy;                       // Jobs that have not ended and are not paused.
     int open;                       // Jobs that have not ended.
     int put_off;                    // How often in a row a submission was,
@@ -97,8 +102,12 @@ void trp_control_make_ready(trp_control *control, trp_trial *trial);
 // Its run is over, and another one follows from `from` (NULL: from nothing), which is put down.
 troupe_status trp_control_next_run(trp_control *control, trp_trial *trial, int base,
                                    const char *from);
-// Its job has ended: gives it back. *result: NULL where there is none, and why.
+// Its job has ended, or is to: it is no more the trial's. Its handle is closed later. `leave`: it
+// is one of a train server, and goes on.
 void trp_control_close_job(trp_control *control, trp_trial *trial, bool leave);
+// Closes the oldest handles of jobs that have ended, but for so many. A close waits for the files
+// that are made of a run, which is seldom necessary for one that ended a while ago.
+void trp_control_close_ended(trp_control *control, int left);
 
 // ---- reports.c
 

@@ -426,20 +426,43 @@ troupe_status trp_control_next_run(trp_control *control, trp_trial *trial, int b
     return TROUPE_OK;
 }
 
+void trp_control_close_ended(trp_control *control, int left)
+{
+    while (control->ended_count > left) {
+        trp_slot *first = control->ended;
+        control->ended = first->next;
+        if (control->ended == NULL)
+            control->last_ended = &control->ended;
+        control->ended_count--;
+        trp_control_away(control);
+        control->sweep->port->close(&first->job);
+        trp_control_back(control);
+        trp_free(first);
+    }
+}
+
 void trp_control_close_job(trp_control *control, trp_trial *trial, bool leave)
 {
-    const trp_sweep_port *port = control->sweep->port;
+    enum { OPEN_MAX = 16 };
+    trp_slot *of = trial->slot;
     if (trial->job == NULL)
         return;
-    trp_events_let_go(&control->events, &trial->slot->dealt);
+    trp_events_let_go(&control->events, &of->dealt);
     control->open--;
     control->busy -= trial->phase != TRP_TRIAL_PAUSED;
-    trp_control_away(control);
-    if (leave)
-        port->leave(&trial->job);
-    else
-        port->close(&trial->job);
-    trp_control_back(control);
+    if (leave) {
+        trp_control_away(control);
+        control->sweep->port->leave(&trial->job);
+        trp_control_back(control);
+        trial->job = NULL;
+        unhand(trial);
+        return;
+    }
+    of->job = trial->job;
+    *control->last_ended = of;
+    control->last_ended = &of->next;
+    control->ended_count++;
     trial->job = NULL;
-    unhand(trial);
+    trial->slot = NULL;
+    trp_control_close_ended(control, OPEN_MAX);
 }

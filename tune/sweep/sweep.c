@@ -321,6 +321,7 @@ void trp_sweep_finish(trp_control *control, troupe_status status)
         sweep->failure = *troupe_last_error(); // What follows may have failures of its own.
         trp_control_abandon(control);
     }
+    trp_control_close_ended(control, 0);
     trp_control_forget(control);
     bool begun = control->begun || status == TROUPE_OK;
     sweep->control = NULL;
@@ -356,6 +357,7 @@ static trp_control *open_control(troupe_sweep *sweep)
         return NULL;
     *control = (trp_control){.sweep = sweep, .best = (double)NAN};
     control->last_ready = &control->ready;
+    control->last_ended = &control->ended;
     trp_events_open(&control->events);
     trp_progress_open(&control->progress, sweep->how.progress);
     sweep->started_s = trp_sweep_now_s(sweep);

@@ -125,11 +125,26 @@ static void test_jobs_overlap_as_far_as_asked(void **state)
         ok(SWEEP(&sweep, .trials = 12, .concurrent = cases[i].concurrent,
                  .train = TROUPE_OPTIONS(troupe_train_options, .ranks = cases[i].workers,
                                          .cpus_per_rank = cases[i].each)));
-        if (fake.open_max != cases[i].open)
-            fail_msg("case %zu: %d jobs at once, not %d", i, fake.open_max, cases[i].open);
+        if (fake.jobs_max != cases[i].open)
+            fail_msg("case %zu: %d jobs at once, not %d", i, fake.jobs_max, cases[i].open);
         troupe_sweep_free(&sweep);
         fake_shut();
     }
+}
+
+// A close may wait: that of a job that has ended does so once others have ended too, or when
+// nothing happens, and at the latest as the sweep ends.
+static void test_handles_are_closed_some_ends_later(void **state)
+{
+    (void)state;
+    enum { TRIALS = 60, ENDED = 16, AT_ONCE = 2 };
+    troupe_sweep *sweep;
+    fake_open(AT_ONCE);
+    ok(SWEEP(&sweep, .trials = TRIALS));
+    assert_in_range(fake.handles_max, ENDED, ENDED + AT_ONCE + 1);
+    assert_int_equal(fake.open, 0);
+    troupe_sweep_free(&sweep);
+    fake_shut();
 }
 
 static void test_a_grid_is_run_whole_or_as_far_as_asked(void **state)
@@ -573,6 +588,7 @@ int main(void)
         cmocka_unit_test(test_a_sweep_of_nan_has_no_best),
         cmocka_unit_test(test_a_sweep_without_a_value_fails),
         cmocka_unit_test(test_jobs_overlap_as_far_as_asked),
+        cmocka_unit_test(test_handles_are_closed_some_ends_later),
         cmocka_unit_test(test_a_grid_is_run_whole_or_as_far_as_asked),
         cmocka_unit_test(test_a_stopped_trial_is_stopped_and_a_finished_one_terminated),
         cmocka_unit_test(test_reports_on_the_way_to_the_stop_count),
