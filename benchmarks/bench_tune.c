@@ -24,6 +24,7 @@ enum {
     SECONDS_MAX = 1200,
     PEER_SECONDS_MAX = 600, // For one round of a side.
     OUT_MAX = 8192,
+    TRIALS_RATIO = 1053, // 1,000 a second where Ray Tune makes 0.95.
 };
 
 // Rows that are measured together by one program of each side, since starting Python takes seconds.
@@ -44,7 +45,9 @@ static const struct group {
 
 typedef struct row {
     const char *name, *unit;
-    double ratio, least; // Floors, of the ratio and of ours; 0: none.
+    // Floors, of the ratio and of ours; 0: none. Where both are given the second was said of a
+    // machine on which the ratio is the first, and either will do.
+    double ratio, least;
     group_name in;
     bool slow; // A quick run leaves it out.
 } row;
@@ -72,10 +75,10 @@ static const row rows[] = {
     {"tune.reopen.80000", "ms", 0, 0, DISK, false},
     {"tune.record.memory", "us", 10, 0, MEMORY, false},
     {"tune.results.files", "1/s", 100, 0, SWEEP, false},
-    {"tune.trials", "1/s", 0, 1000, SWEEP, false},
+    {"tune.trials", "1/s", TRIALS_RATIO, 1000, SWEEP, false},
     {"tune.trials.10000", "1/s", 0, 0, SWEEP, true},
     {"tune.results", "1/s", 100, 0, SWEEP_MEMORY, false},
-    {"tune.trials.memory", "1/s", 0, 1000, SWEEP_MEMORY, false},
+    {"tune.trials.memory", "1/s", TRIALS_RATIO, 1000, SWEEP_MEMORY, false},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -128,23 +131,28 @@ static void print(const row *what, const bench_rounds *ours, const bench_rounds 
 {
     const struct group *by = &groups[what->in];
     bench_better better = strcmp(what->unit, "1/s") == 0 ? BENCH_HIGHER : BENCH_LOWER;
-    double mine = bench_rounds_value(ours), other = bench_rounds_value(theirs);
-    double ratio = better == BENCH_HIGHER ? mine / other : other / mine;
     char note[128] = "no floor";
-    if (what->ratio > 0 && !bench_rows_quick())
-        snprintf(note, sizeof note, "floor: at least %g times the peer's, which %s", what->ratio,
-                 ratio >= what->ratio ? "holds" : "does not hold");
+    bench_line line = {.name = what->name,
+                       .unit = what->unit,
+                       .placement = by->placement,
+                       .better = better,
+                       .ours = ours,
+                       .peer = bench_rows_quick() ? NULL : by->peer,
+                       .peers = theirs,
+                       .note = note};
+    bool in_time = what->least > 0 && bench_rounds_value(ours) >= what->least;
+    bool in_ratio = what->ratio > 0 && line.peer != NULL && bench_ratio(&line) >= what->ratio;
+    const char *holds = in_time || in_ratio ? "holds" : "does not hold";
+    if (what->least > 0 && what->ratio > 0)
+        snprintf(note, sizeof note, "floor: at least %g %s, or %g times the peer's, which %s",
+                 what->least, what->unit, what->ratio, holds);
     else if (what->least > 0)
         snprintf(note, sizeof note, "floor: at least %g %s, which %s", what->least, what->unit,
-                 mine >= what->least ? "holds" : "does not hold");
-    bench_rows_print(&(bench_line){.name = what->name,
-                                   .unit = what->unit,
-                                   .placement = by->placement,
-                                   .better = better,
-                                   .ours = ours,
-                                   .peer = bench_rows_quick() ? NULL : by->peer,
-                                   .peers = theirs,
-                                   .note = note});
+                 holds);
+    else if (what->ratio > 0 && line.peer != NULL)
+        snprintf(note, sizeof note, "floor: at least %g times the peer's, which %s", what->ratio,
+                 holds);
+    bench_rows_print(&line);
 }
 
 int main(int argc, char **argv)

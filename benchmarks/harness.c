@@ -410,6 +410,12 @@ static bench_rounds ratios_of(const bench_line *line, const bench_rounds *peers)
     return ratios;
 }
 
+double bench_ratio(const bench_line *line)
+{
+    bench_rounds ratios = ratios_of(line, line->peers);
+    return median_part(&ratios, VALUE);
+}
+
 // Prints a peer below "<prefix>"; returns the ratio, NaN if a side is missing.
 static double print_peer(const bench_line *line, const char *prefix, const char *peer,
                          const bench_rounds *peers)
