@@ -310,10 +310,12 @@ troupe_status troupe_job_wait(troupe_job *job, int timeout_ms, troupe_result **r
     if (timeout_ms < 0 && trp_gate_is_caller(job->gate))
         return troupe_fail(TROUPE_INVALID, "the gate of %s waits for the run that waits for it",
                            job->path);
-    // Where this is a method, another thread runs the process's actors meanwhile.
-    TROUPE_TRY(trp_scheduler_block());
-    bool done = await_done(job, timeout_ms);
-    trp_scheduler_unblock();
+    bool done = await_done(job, 0);
+    if (!done) { // Where this is a method, another thread runs the process's actors meanwhile.
+        TROUPE_TRY(trp_scheduler_block());
+        done = await_done(job, timeout_ms);
+        trp_scheduler_unblock();
+    }
     if (!done)
         return troupe_fail(TROUPE_TIMED_OUT, "the run %s has not ended yet", job->path);
     trp_console_await(job->console);
