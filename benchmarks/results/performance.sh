@@ -13,8 +13,7 @@ transformer="transformer-97c2f28"
 server="server-cbb5d8e"
 jobs="server-fe6c4709"
 repository="server-fe6c4709"
-tune="tune-fe6c4709"
-sweeps="tune-9f2aa3d2"
+tune="tune-b1d2b8d2"
 
 # What is said of each row: file, name, words. A line that begins with "#" is a heading.
 page_rows() {
@@ -156,14 +155,14 @@ $tune tune.suggest.nsga2.5.1000 NSGA-II, two objectives
 $tune tune.suggest.tpe.5.10000 TPE, with 10,000 trials before it
 $tune tune.suggest.tpe.20.1000 TPE, 20 dimensions
 # Studies and sweeps
-$sweeps tune.record A trial told, and its line on a disk
-$sweeps tune.record.memory The same, its file in memory
-$sweeps tune.reopen.80000 A study of 80,000 trials, opened again
-$sweeps tune.results.files Reports that a sweep takes in, its files on a disk
-$sweeps tune.results The same with its files in memory
-$sweeps tune.trials Trials that report once, a process each, files on a disk
-$sweeps tune.trials.10000 The same, 10,000 of them
-$sweeps tune.trials.memory Trials that report once, files in memory
+$tune tune.record A trial told, and its line on a disk
+$tune tune.record.memory The same, its file in memory
+$tune tune.reopen.80000 A study of 80,000 trials, opened again
+$tune tune.results.files Reports that a sweep takes in, its files on a disk
+$tune tune.results The same with its files in memory
+$tune tune.trials Trials that report once, a process each, files on a disk
+$tune tune.trials.10000 The same, 10,000 of them
+$tune tune.trials.memory Trials that report once, files in memory
 # The repository of models (ours syncs and verifies checksums, the peer does neither)
 $repository repository.push.1000000 A push of 1 MB
 $repository repository.push.10000000 A push of 10 MB
