@@ -110,8 +110,8 @@ typedef struct bench_line {
     const char *note; // NULL: none.
 } bench_line;
 
-// Its ratio to the first peer, as it is printed: the median of the rounds' ratios. NaN: a side is
-// missing.
+// Its ratio to `peer`, which is printed unless `other` is better: the median of the rounds' ratios.
+// NaN: a side is missing.
 double bench_ratio(const bench_line *line);
 // Prints one JSON object on one line of stdout, at once. Returns false if a side of it is missing.
 bool bench_print(const bench_line *line);

@@ -17,7 +17,8 @@
 enum {
     LOOK_MS = 500, // Between looks at a journal that may grow.
     PIECE_BYTES = 1 << 18,
-    SMALL_BYTES = 1 << 14, // What is made of less waits for what the same look gives beside it.
+    // Of a journal: what is made of less is written with what else the same look leads to.
+    SMALL_BYTES = 1 << 14,
     // A busy machine may leave a thread of low priority little time.
     AWAIT_MS = 10000,
     STOP_MS = 10000,

@@ -187,7 +187,8 @@ void trp_run_look(trp_run *run);
 // ---- run_end.c
 
 void trp_run_finish(trp_run *run, troupe_status status);
-// Gives back what the job holds, when its processes have ended: the last that a coordinator does.
+// Gives back what the job holds, when its processes have ended, or at once where they have no more
+// need of it: the last that a coordinator does.
 void trp_run_let_go(trp_run *run);
 // Ends the run for a reason that lies outside its ranks, with the thread's last error.
 void trp_run_fail(trp_run *run, troupe_status status);

@@ -85,13 +85,17 @@ void trp_run_finish(trp_run *run, troupe_status status)
     trp_run_let_go(run);
 }
 
-// Whether what the job holds may be in use until its processes have ended. Where all ranks have
-// left their loops these only end, for which they need no CPU of their own; a program is another
-// matter.
+// Whether what the job holds may be in use until its processes have ended, or these have to be
+// told once more to end. Where all ranks have left their functions, processes only end, for which
+// they need no CPU of their own; a program is another matter.
 static bool holds_until_gone(const trp_run *run)
 {
     const trp_gang *gang = &run->job->gang;
-    return run->cause.known || gang->gpus > 0 || gang->memory_bytes > 0 ||
+    for (int rank = 0; rank < run->room; rank++) {
+        if (run->ranks[rank].to_kill)
+            return true;
+    }
+    return run->cause.known || run->suspect || gang->gpus > 0 || gang->memory_bytes > 0 ||
            gang->resources[0] != '\0' || run->job->trainer == &troupe_trainer_troupe_process;
 }
 

@@ -525,8 +525,11 @@ typedef struct troupe_gate {
 
 typedef struct troupe_train_options {
     size_t size;
-    int ranks;            // Processes of the run; default 1.
-    double cpus_per_rank; // Reserved while the job runs; default 1.
+    int ranks; // Processes of the run; default 1.
+    // Reserved while the job runs; default 1. Where no GPUs, memory or other resources are reserved
+    // beside, another job may begin while the processes of this one's ranks, whose loops have
+    // ended, still end.
+    double cpus_per_rank;
     // Folder of all runs; default $TROUPE_RESULTS, else ~/troupe_results. "scheme:name" is of a
     // troupe_storage.
     const char *storage;

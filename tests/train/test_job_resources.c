@@ -40,7 +40,7 @@ static troupe_status tells(troupe_rank *me, const place_settings *config)
         usleep(1000);
     free(path);
     free(until);
-    return TROUPE_OK;
+    return troupe_report(me, {"attempt", me->attempt});
 }
 TROUPE_TRAINER(tells, place_settings);
 
@@ -74,6 +74,13 @@ static bool has_reported(void *context)
     troupe_job_status status;
     troupe_job_status_get((troupe_job *)context, &status);
     return status.state == TROUPE_JOB_RUNNING && status.reports == 1;
+}
+
+static bool is_paused(void *context)
+{
+    troupe_job_status status;
+    troupe_job_status_get((troupe_job *)context, &status);
+    return status.state == TROUPE_JOB_PAUSED;
 }
 
 static char *folder_for(const char *name)
@@ -332,8 +339,7 @@ static void test_nothing_is_given_back_before_its_processes_have_ended(void **st
     finish(&job, TROUPE_CANCELLED);
     assert_all_free();
     // The same of a job that pauses.
-    troupe_must(troupe_submit(tells, &config, NULL, &job, .ranks = 2, .storage = storage,
-                              .gpus_per_rank = 1));
+    troupe_must(troupe_submit(tells, &config, NULL, &job, .ranks = 2, .storage = storage));
     assert_true(support_wait_until(has_reported, job, SUPPORT_SOON_MS));
     assert_int_equal(kill(keeper, SIGSTOP), 0);
     troupe_job_pause(job);
@@ -341,6 +347,7 @@ static void test_nothing_is_given_back_before_its_processes_have_ended(void **st
     early = support_wait_until(some_are_free, NULL, LOOK_MS);
     assert_int_equal(kill(keeper, SIGCONT), 0);
     assert_false(early);
+    assert_true(support_wait_until(is_paused, job, SUPPORT_SOON_MS));
     troupe_job_close(&job);
     assert_all_free();
     free(folder);
@@ -350,6 +357,7 @@ static void test_nothing_is_given_back_before_its_processes_have_ended(void **st
 static void test_cpus_are_given_back_at_the_end_of_the_loops(void **state)
 {
     (void)state;
+    enum { SOON_MS = SUPPORT_SOON_MS / 2 }; // After the whole, all is given back in any case.
     char *folder = folder_for("left");
     place_settings config = {folder};
     troupe_job *job;
@@ -359,7 +367,7 @@ static void test_cpus_are_given_back_at_the_end_of_the_loops(void **state)
     assert_true(keeper > 1);
     assert_int_equal(kill(keeper, SIGSTOP), 0); // So the processes live on.
     let_go(folder);
-    bool given_back = support_wait_until(some_are_free, NULL, SUPPORT_SOON_MS);
+    bool given_back = support_wait_until(some_are_free, NULL, SOON_MS);
     assert_int_equal(kill(keeper, SIGCONT), 0);
     assert_true(given_back);
     finish(&job, TROUPE_OK);

@@ -109,7 +109,8 @@ static troupe_status look_at(trp_control *control, trp_trial *trial)
 static troupe_status look_for_silent(trp_control *control)
 {
     const troupe_sweep *sweep = control->sweep;
-    trp_control_close_ended(control, 0);
+    if (control->ended_count > 0) // One: each may wait.
+        trp_control_close_ended(control, control->ended_count - 1);
     for (int i = 0; i < sweep->count; i++)
         if (sweep->trials[i]->job != NULL)
             TROUPE_TRY(look_at(control, sweep->trials[i]));
@@ -313,7 +314,7 @@ static troupe_status look_for_ends(trp_control *control, bool *over)
         return troupe_fail(TROUPE_DEADLOCK, "the scheduler %s has no trial go on, and none runs",
                            sweep->scheduler);
     if (control->open == 0)
-        *over = true;
+        control->shelves = *over = true; // Nothing is added any more.
     else if (!control->shelves)
         shelve(control);
     return TROUPE_OK;

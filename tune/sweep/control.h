@@ -32,7 +32,8 @@ typedef struct trp_slot {
     int reports[TRP_GATED_MAX];
     size_t report_count;
     int all_from;
-    // Of a job that has ended: its handle, which is to be closed, and the next such.
+    // Of a job that has ended, or was given up: its handle, which is to be closed, and the next
+    // such.
     troupe_job *job;
     struct trp_slot *next;
 } trp_slot;
@@ -61,8 +62,8 @@ struct trp_control {
     trp_seat seat; // Of the actor that it is.
     trp_progress progress;
     trp_trial *ready, **last_ready; // Those that wait for their next run, or to be submitted again.
-    trp_slot *ended, **last_ended;  // Jobs whose handles are to be closed, the oldest first,
-    int ended_count;                // and how many.
+    trp_slot *ended, **last_ended;  // Jobs that are no trial's any more, the oldest first,
+    int ended_count;                // and how many: their handles are to be closed.
     int busy;                       // Jobs that have not ended and are not paused.
     int open;                       // Jobs that have not ended.
     int put_off;                    // How often in a row a submission was,

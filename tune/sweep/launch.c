@@ -443,7 +443,7 @@ void trp_control_close_ended(trp_control *control, int left)
 
 void trp_control_close_job(trp_control *control, trp_trial *trial, bool leave)
 {
-    enum { OPEN_MAX = 16 };
+    enum { ENDED_MAX = 16 };
     trp_slot *of = trial->slot;
     if (trial->job == NULL)
         return;
@@ -464,5 +464,5 @@ void trp_control_close_job(trp_control *control, trp_trial *trial, bool leave)
     control->ended_count++;
     trial->job = NULL;
     trial->slot = NULL;
-    trp_control_close_ended(control, OPEN_MAX);
+    trp_control_close_ended(control, ENDED_MAX);
 }

@@ -321,15 +321,15 @@ void trp_sweep_finish(trp_control *control, troupe_status status)
         sweep->failure = *troupe_last_error(); // What follows may have failures of its own.
         trp_control_abandon(control);
     }
-    trp_control_close_ended(control, 0);
     trp_control_forget(control);
     bool begun = control->begun || status == TROUPE_OK;
     sweep->control = NULL;
     if (status == TROUPE_OK && control->progress.changed)
         trp_sweep_show(&control->progress, sweep, trp_sweep_now_ns(sweep));
-    trp_control_away(control);
     double before_s = trp_sweep_now_s(sweep);
-    free_control(control, !begun); // It may wait for a disk.
+    trp_control_close_ended(control, 0);
+    trp_control_away(control);
+    free_control(control, !begun); // Both may wait for a disk.
     if (status == TROUPE_OK)
         trp_sweep_say_end(sweep, trp_sweep_now_s(sweep) - before_s);
     trp_fair_lock_take(&sweep->lock);

@@ -2,6 +2,7 @@
 #include "follow.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <runtime/base/clock.h>
 #include <stdatomic.h>
@@ -49,6 +50,42 @@ static void open_door(int most)
     door.made = most == 0 ? 0 : door.made;
     pthread_cond_broadcast(&door.opened);
     pthread_mutex_unlock(&door.lock);
+}
+
+static bool two_have_ended(void *user)
+{
+    int ended = 0;
+    for (size_t i = 0; i < troupe_sweep_count(user); i++)
+        ended += troupe_sweep_trial(user, i)->state == TROUPE_TRIAL_TERMINATED;
+    return ended == 2;
+}
+
+static bool two_are_open(void *user)
+{
+    (void)user;
+    pthread_mutex_lock(&fake.lock);
+    bool are = fake.open == 2;
+    pthread_mutex_unlock(&fake.lock);
+    return are;
+}
+
+// Jobs that have ended are closed while the others are long.
+static void test_handles_are_closed_while_nothing_happens(void **state)
+{
+    (void)state;
+    enum { EACH = 9, MORE = 2 };
+    troupe_sweep *sweep;
+    fake_open(2);
+    fake.curve = at_the_door;
+    open_door(0);
+    open_door(2 * EACH + MORE);
+    ok(START(&sweep, .trials = 4));
+    assert_true(support_wait_until(two_have_ended, sweep, SUPPORT_SOON_MS));
+    assert_true(support_wait_until(two_are_open, NULL, SUPPORT_SOON_MS));
+    open_door(INT_MAX);
+    ok(troupe_sweep_wait(sweep, -1));
+    troupe_sweep_free(&sweep);
+    fake_shut();
 }
 
 static bool has_reports(void *user)
@@ -498,6 +535,7 @@ static void test_many_reports_hold_up_no_reader(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_handles_are_closed_while_nothing_happens),
         cmocka_unit_test(test_a_sweep_runs_beside_its_caller),
         cmocka_unit_test(test_a_stop_ends_what_runs_and_begins_nothing),
         cmocka_unit_test(test_a_sweep_is_read_while_its_jobs_are_asked_to_stop),
