@@ -229,7 +229,6 @@ static troupe_status start(const trp_http_how *how, trp_http_server *server)
 
 troupe_status trp_http_server_start(const trp_http_how *how, trp_http_server **server)
 {
-    pthread_condattr_t monotonic;
     TROUPE_TRY(trp_mhd_load());
     trp_http_server *made = (trp_http_server *)trp_alloc(sizeof *made);
     if (!made)
@@ -240,10 +239,7 @@ troupe_status trp_http_server_start(const trp_http_how *how, trp_http_server **s
     made->polled = how->polled;
     made->poll = made->wake = -1;
     (void)pthread_mutex_init(&made->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&made->changed, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    trp_cond_open(&made->changed);
     troupe_status status = start(how, made);
     *server = made;
     if (status != TROUPE_OK) {

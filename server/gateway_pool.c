@@ -57,16 +57,12 @@ static void *work(void *user)
 
 troupe_status gateway_pool_open(const trp_web_options *how, size_t threads, gateway_pool **pool)
 {
-    pthread_condattr_t monotonic;
     gateway_pool *made = (gateway_pool *)trp_alloc(sizeof *made);
     if (!made)
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the threads of the gateway");
     made->last = &made->first;
     (void)pthread_mutex_init(&made->lock, NULL);
-    (void)pthread_condattr_init(&monotonic);
-    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&made->changed, &monotonic);
-    (void)pthread_condattr_destroy(&monotonic);
+    trp_cond_open(&made->changed);
     *pool = made;
     made->count = threads;
     for (size_t i = 0; i < threads; i++) {

@@ -244,12 +244,8 @@ troupe_status trp_child_open(const trp_child_process *process, const char *run_f
     }
     *made = (trp_child){.process = *process, .tail = tail};
     memcpy(made->run, run_folder, size);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    trp_cond_open(&made->changed);
     *child = made; // Before anything is called for it.
     troupe_status status = trp_thread_start(&made->thread, "trp-child", run, made);
     if (status != TROUPE_OK) {

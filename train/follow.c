@@ -575,11 +575,7 @@ troupe_status trp_follow_start(troupe_job *job, const troupe_follower *follower,
     *made = (trp_follow){.holds = 1, .job = job, .follower = *follower, .journal = -1};
     made->last = &made->first;
     pthread_mutex_init(&made->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->filled, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    trp_cond_open(&made->filled);
     pthread_cond_init(&made->over_changed, NULL);
     trp_handle_hold(job);
     pthread_t thread;

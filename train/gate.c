@@ -97,12 +97,8 @@ troupe_status trp_gate_make(troupe_job *job, const troupe_gate *given, trp_gate 
                                  .timeout_ms = how.timeout_ms};
     gate->known = trp_verdicts_begin();
     gate->heard = trp_verdicts_begin();
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&gate->lock, NULL);
-    pthread_cond_init(&gate->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    trp_cond_open(&gate->changed);
     *made = gate;
     return TROUPE_OK;
 }

@@ -5,6 +5,7 @@
 #include <runtime/base/error.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
+#include <runtime/base/thread.h>
 #include <runtime/host/file.h>
 #include <runtime/shm/process_table.h>
 #include <stdio.h>
@@ -25,12 +26,8 @@ troupe_job *trp_handle_create(void)
     handle->newest = handle->best = -1;
     handle->path = handle->folder = "";
     handle->incarnation = trp_process_incarnation();
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&handle->lock, NULL);
-    pthread_cond_init(&handle->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    trp_cond_open(&handle->changed);
     return handle;
 }
 

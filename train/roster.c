@@ -8,13 +8,9 @@
 // With the lock.
 static void make_ready(trp_roster *roster)
 {
-    pthread_condattr_t monotonic;
     if (roster->ready)
         return;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&roster->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    trp_cond_open(&roster->changed);
     roster->ready = true;
 }
 

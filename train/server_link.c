@@ -533,12 +533,8 @@ static trp_server_link *make_link(const char *state_folder, const trp_server_tol
     made->wake = fd;
     made->fd = -1;
     made->last = &made->first;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&made->lock, NULL);
-    pthread_cond_init(&made->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    trp_cond_open(&made->changed);
     return made;
 }
 

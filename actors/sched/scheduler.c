@@ -406,11 +406,7 @@ void trp_scheduler_start(int threads)
 {
     trp_scheduler_lock();
     if (!trp_scheduler.ready) {
-        pthread_condattr_t monotonic;
-        pthread_condattr_init(&monotonic);
-        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-        pthread_cond_init(&trp_scheduler.changed, &monotonic);
-        pthread_condattr_destroy(&monotonic);
+        trp_cond_open(&trp_scheduler.changed);
         trp_scheduler.ready = true;
     }
     int most = TRP_QUEUES_MAX - TRP_BLOCKED_MAX;

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 // What sched_setattr(2) takes, in its first form; the kernel's header does not go with <sched.h>.
@@ -102,4 +103,13 @@ void trp_thread_be_prompt(bool prompt)
         return;
     now.runtime = prompt ? SLICE_NS : 0;
     (void)syscall(SYS_sched_setattr, 0, &now, 0);
+}
+
+void trp_cond_open(pthread_cond_t *condition)
+{
+    pthread_condattr_t monotonic;
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(condition, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
 }

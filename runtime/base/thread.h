@@ -19,4 +19,8 @@ troupe_status trp_thread_start(pthread_t *thread, const char *name, void *(*main
 // changes.
 void trp_thread_be_prompt(bool prompt);
 
+// Makes a condition whose timed waits are until a time of the monotonic clock: the time of day may
+// be set meanwhile.
+void trp_cond_open(pthread_cond_t *condition);
+
 #endif

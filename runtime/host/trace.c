@@ -162,11 +162,7 @@ static void *writer_main(void *unused)
 
 static bool start_writer(void)
 {
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&trace.changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    trp_cond_open(&trace.changed);
     return trp_thread_start(&trace.writer, "troupe-trace", writer_main, NULL) == TROUPE_OK;
 }
 

@@ -153,15 +153,11 @@ static bool await(question *it, int timeout_ms)
 
 static question *make_question(const char *host)
 {
-    pthread_condattr_t monotonic;
     question *it = trp_alloc(sizeof *it);
     if (it == NULL)
         return NULL;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&it->lock, NULL);
-    pthread_cond_init(&it->answered, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    trp_cond_open(&it->answered);
     snprintf(it->host, sizeof it->host, "%s", host);
     return it;
 }

@@ -192,11 +192,7 @@ troupe_status trp_tune_record_open(const char *path, troupe_open how, trp_buffer
     made->path = copy;
     made->folder = -1;
     pthread_mutex_init(&made->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&made->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    trp_cond_open(&made->changed);
     troupe_status status =
         open_folder(made) ? open_alone(made, how)
                           : troupe_fail(TROUPE_NO_MEMORY, "no memory for a record in %s", path);

@@ -4,20 +4,17 @@
 #include <errno.h>
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
+#include <runtime/base/thread.h>
 #include <string.h>
 #include <time.h>
 
 void trp_events_open(trp_events *events)
 {
-    pthread_condattr_t attributes;
     *events = (trp_events){.last = NULL};
     events->last = &events->first;
     pthread_mutex_init(&events->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&events->filled, &attributes);
+    trp_cond_open(&events->filled);
     pthread_cond_init(&events->dealt, NULL);
-    pthread_condattr_destroy(&attributes);
 }
 
 void trp_events_close(trp_events *events)

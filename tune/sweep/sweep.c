@@ -12,6 +12,7 @@
 #include <runtime/base/log.h>
 #include <runtime/base/memory.h>
 #include <runtime/base/require.h>
+#include <runtime/base/thread.h>
 #include <runtime/host/file.h>
 #include <runtime/host/folder.h>
 #include <stdio.h>
@@ -387,11 +388,7 @@ static void open_lock(troupe_sweep *sweep)
 {
     trp_fair_lock_open(&sweep->lock);
     pthread_mutex_init(&sweep->end_lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&sweep->ended, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    trp_cond_open(&sweep->ended);
 }
 
 static troupe_status begin(const trp_sweep_port *port, const troupe_trainer *trainer,

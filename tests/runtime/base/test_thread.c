@@ -1,8 +1,9 @@
 // test_thread.c: the library's own threads: their names, the signals that they leave to the user's
-// threads, many that begin at once, and one that cannot be had.
+// threads, many that begin at once, one that cannot be had, and conditions.
 #include <support.h>
 
 #include <pthread.h>
+#include <runtime/base/clock.h>
 #include <runtime/base/thread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -136,6 +137,24 @@ static void test_none_to_be_had(void **state)
 #endif
 }
 
+// By the time of day a time of the monotonic clock would have passed long ago.
+static void test_timed_waits_are_of_the_monotonic_clock(void **state)
+{
+    (void)state;
+    enum { WAIT_NS = 20000000 };
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_cond_t condition;
+    trp_cond_open(&condition);
+    int64_t until_ns = trp_clock_ns() + WAIT_NS;
+    const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    pthread_mutex_lock(&lock);
+    while (pthread_cond_timedwait(&condition, &lock, &until) == 0)
+        continue;
+    pthread_mutex_unlock(&lock);
+    assert_true(trp_clock_ns() >= until_ns);
+    pthread_cond_destroy(&condition);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +162,7 @@ int main(void)
         cmocka_unit_test(test_a_prompt_thread_keeps_its_priority),
         cmocka_unit_test(test_many_at_once),
         cmocka_unit_test(test_none_to_be_had),
+        cmocka_unit_test(test_timed_waits_are_of_the_monotonic_clock),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
