@@ -33,13 +33,34 @@ static void witness(const char *what)
         close(fd);
 }
 
+// Waits until as many ranks have begun as the test wishes.
+static void await_others(void)
+{
+    enum { LONGEST_MS = 20000 };
+    const char *path = getenv("STORED_WITNESS"), *wished = getenv("STORED_TOGETHER");
+    long least = wished ? strtol(wished, NULL, 10) : 0;
+    for (int i = 0, begun = 0; path && begun < least && i < LONGEST_MS; i++) {
+        char text[4096];
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        ssize_t size = fd >= 0 ? read(fd, text, sizeof text) : 0;
+        if (fd >= 0)
+            close(fd);
+        begun = 0;
+        for (ssize_t at = 0; at < size; at++)
+            begun += text[at] == '+';
+        usleep(1000);
+    }
+}
+
 static troupe_status slope_setup(slope *self, const slope_config *config, troupe_use *use)
 {
     self->config = config;
     self->rate = config->rate / use->world;
     self->trains = use->purpose == TROUPE_FOR_TRAINING;
-    if (self->trains)
+    if (self->trains) {
         witness("+");
+        await_others();
+    }
     return TROUPE_OK;
 }
 

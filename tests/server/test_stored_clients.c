@@ -157,8 +157,11 @@ static void test_three_kinds_of_clients_at_once(void **state)
     kind kinds[KINDS];
     pthread_t made[KINDS];
     char *path = support_path(top, "witness");
+    char more[12];
     int most;
+    (void)snprintf(more, sizeof more, "%d", RANKS + 1);
     setenv("STORED_WITNESS", path, 1);
+    setenv("STORED_TOGETHER", more, 1); // The first job waits for another one.
     serve_jobs(SLOTS);
     for (int i = 0; i < KINDS; i++) {
         kinds[i] = (kind)i;
