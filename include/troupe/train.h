@@ -526,9 +526,8 @@ typedef struct troupe_gate {
 typedef struct troupe_train_options {
     size_t size;
     int ranks; // Processes of the run; default 1.
-    // Reserved while the job runs; default 1. Where no GPUs, memory or other resources are reserved
-    // beside, another job may begin while the processes of this one's ranks, whose loops have
-    // ended, still end.
+    // Reserved while the job runs; default 1. A job that ends well and reserves nothing else gives
+    // them back when its ranks' loops have ended: their processes may end a moment later.
     double cpus_per_rank;
     // Folder of all runs; default $TROUPE_RESULTS, else ~/troupe_results. "scheme:name" is of a
     // troupe_storage.

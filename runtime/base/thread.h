@@ -1,4 +1,4 @@
-// thread.h: the library's own threads.
+// thread.h: the library's own threads, and conditions that they wait for.
 #ifndef TRP_BASE_THREAD_H
 #define TRP_BASE_THREAD_H
 

@@ -273,7 +273,7 @@ static void test_a_client_that_comes_later_answers(void **state)
 static void test_who_finds_a_job_may_have_a_gate(void **state)
 {
     (void)state;
-    // The first one's answer may come before it leaves.
+    // The first one may answer, and be asked again, before it leaves.
     keeper self = {.waits = true}, later = {.stop_at = ANY, .answer = TROUPE_GATE_STOP};
     troupe_gate gate = gate_of(&self, 5, 5, LONG_MS), second = gate_of(&later, 5, 5, LONG_MS);
     plan config = {.reports = 100000};
@@ -293,9 +293,14 @@ static void test_who_finds_a_job_may_have_a_gate(void **state)
     troupe_must(troupe_job_find_with("found", &job, &there));
     troupe_result *result = end_of(job);
     assert_true(troupe_result_stopped(result));
+    int at = troupe_result_reports(result) - 1;
     troupe_result_free(&result);
     troupe_job_close(&job);
     assert_true(seen.reports >= 6);
+    char once[16];
+    (void)snprintf(once, sizeof once, "%d ", at);
+    assert_string_equal(events_text(&later.asked), once);
+    assert_true(at >= 5 && at % 5 == 0);
     events_free(&seen);
     trp_buffer_free(&self.asked);
     trp_buffer_free(&later.asked);
