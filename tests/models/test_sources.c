@@ -415,7 +415,7 @@ static void test_rows_are_gathered_whatever_their_size_and_order(void **state)
 
 // ---- files that change
 
-static troupe_batches *open_batches(const char *path, troupe_ref *set, bool shuffle)
+static troupe_batches *open_batches(const char *path, troupe_ref *set, bool shuffle, int prefetch)
 {
     trp_look look = {0};
     trp_source source = {.column = "x"};
@@ -424,38 +424,51 @@ static troupe_batches *open_batches(const char *path, troupe_ref *set, bool shuf
     int64_t rows = (int64_t)source.shape[0];
     trp_sources sources = {rows, {&source, 1}};
     troupe_batches *batches;
-    troupe_batches_options how = {sizeof how, .batch = 2, .shuffle = shuffle};
+    troupe_batches_options how = {sizeof how, .batch = 2, .shuffle = shuffle, .prefetch = prefetch};
     *set = troupe_put(trp_sources, &sources);
     troupe_must(trp_batches_open("train", *set, rows, (trp_division){0, 1}, &how, &batches));
     trp_look_end(&look);
     return batches;
 }
 
-// A file that was cut, or written to, is told before a batch is made of it.
+static void change(const char *path, bool cut)
+{
+    if (cut)
+        assert_int_equal(truncate(path, 4096), 0);
+    else
+        assert_int_equal(utimensat(AT_FDCWD, path, (const struct timespec[2]){{0}}, 0), 0);
+}
+
+// A file that was cut, or written to, is told before a batch is made of it, be it by the user or by
+// the thread that is ahead. The file must not be cut while a batch is made (mapping.h): that thread
+// rests for sure where an epoch has no more.
+static void check_told(bool shuffle, bool cut, int prefetch)
+{
+    static uint16_t tokens[1 << 16];
+    troupe_ref set;
+    troupe_batch batch;
+    const char *path = file_of("changing", tokens, sizeof tokens);
+    troupe_batches *batches = open_batches(path, &set, shuffle, prefetch);
+    troupe_must(troupe_batches_begin(batches, 0, troupe_batches_count(batches) - 1));
+    troupe_must(troupe_batches_next(batches, &batch));
+    assert_int_equal(troupe_batches_next(batches, &batch), TROUPE_END);
+    change(path, cut);
+    troupe_must(troupe_batches_begin(batches, 1, 0));
+    assert_told(troupe_batches_next(batches, &batch), TROUPE_CORRUPT,
+                cut ? "changing has changed since it was named: it has 4096 bytes, where it had "
+                      "131072"
+                    : "changing has changed since it was named: it was written to");
+    troupe_batches_close(&batches);
+    troupe_ref_drop(set);
+}
+
 static void test_a_file_that_changes_is_told(void **state)
 {
     (void)state;
-    static uint16_t tokens[1 << 16];
     for (int shuffle = 0; shuffle < 2; shuffle++)
         for (int cut = 0; cut < 2; cut++) {
-            troupe_ref set;
-            troupe_batch batch;
-            const char *path = file_of("changing", tokens, sizeof tokens);
-            troupe_batches *batches = open_batches(path, &set, shuffle);
-            troupe_must(troupe_batches_next(batches, &batch));
-            if (cut)
-                assert_int_equal(truncate(path, 4096), 0);
-            else
-                assert_int_equal(utimensat(AT_FDCWD, path, (const struct timespec[2]){{0}}, 0), 0);
-            troupe_status status = TROUPE_OK;
-            for (int i = 0; i < 4 && status == TROUPE_OK; i++) // Two were made before.
-                status = troupe_batches_next(batches, &batch);
-            assert_told(status, TROUPE_CORRUPT,
-                        cut ? "changing has changed since it was named: it has 4096 bytes, where "
-                              "it had 131072"
-                            : "changing has changed since it was named: it was written to");
-            troupe_batches_close(&batches);
-            troupe_ref_drop(set);
+            check_told(shuffle, cut, TROUPE_NONE);
+            check_told(shuffle, cut, 2);
         }
 }
 
