@@ -35,6 +35,10 @@ add_compile_options(${TROUPE_WARNINGS} -fstack-protector-strong)
 add_link_options(-Wl,-z,relro -Wl,-z,now -Wl,--as-needed)
 if(TROUPE_SANITIZE)
   add_compile_options(-fsanitize=${TROUPE_SANITIZE} -fno-sanitize-recover=all)
+  if(PROJECT_IS_TOP_LEVEL)
+    # They print functions and lines; with all that -g3 has, linking took as long as compiling.
+    add_compile_options(-g1)
+  endif()
   add_link_options(-fsanitize=${TROUPE_SANITIZE})
 endif()
 
