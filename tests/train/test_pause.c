@@ -3,6 +3,7 @@
 // cost: 8
 #include "adds.h"
 #include "fresh.h"
+#include "hold.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -64,19 +65,23 @@ static void test_a_pause_changes_no_number_and_holds_nothing(void **state)
 {
     (void)state;
     line_settings config = line_plain(EPOCHS), other = line_plain(2);
-    config.pause_ms = 20;
+    static const int at[] = {1, 5};
+    hold held = {0};
+    const troupe_gate gate = hold_gate(&held, at, 2);
     seen all = {0};
     troupe_follower follower = {
         .size = sizeof follower, .state = see_state, .report = see_report, .user = &all};
     troupe_job *job;
     troupe_result *result;
     troupe_must(troupe_submit(line_fit, &config, &follower, &job, .ranks = 2,
-                              .cpus_per_rank = CPUS / 2, .storage = storage, .name = "paused"));
+                              .cpus_per_rank = CPUS / 2, .storage = storage, .name = "paused",
+                              .gate = &gate));
     for (int pause = 0; pause < 2; pause++) {
-        await_state(job, TROUPE_JOB_RUNNING, 1 + 3 * pause, 2);
+        hold_await(&held, at[pause]);
         troupe_job_status before = status_of(job);
         troupe_job_pause(job);
-        await_state(job, TROUPE_JOB_PAUSED, 1, 2);
+        hold_let_go(&held, at[pause]);
+        await_state(job, TROUPE_JOB_PAUSED, at[pause] + 1, 2);
         pid_t pids[2] = {before.pids[0], before.pids[1]};
         assert_true(support_processes_end(pids, 2, SUPPORT_SOON_MS));
         // Another one gets all CPUs meanwhile.
@@ -119,8 +124,10 @@ static void test_a_paused_run_ends_at_once(void **state)
         troupe_must(
             troupe_submit(line_fit, &config, NULL, &job, .storage = storage, .name = "ended"));
         await_state(job, TROUPE_JOB_RUNNING, 1, 1);
+        pid_t pid = status_of(job).pids[0];
         troupe_job_pause(job);
         await_state(job, TROUPE_JOB_PAUSED, 1, 1);
+        assert_false(support_process_lives(pid)); // There is nothing to be killed any more.
         if (how == 0)
             troupe_job_stop(job);
         else if (how == 1)
@@ -131,9 +138,7 @@ static void test_a_paused_run_ends_at_once(void **state)
             assert_int_equal(troupe_result_stopped(result), how == 0);
             troupe_result_free(&result);
         }
-        int64_t begun_ms = support_now_ms();
         troupe_job_close(&job);
-        assert_true(support_now_ms() - begun_ms < 1500); // Nothing had to be killed.
     }
 }
 
@@ -175,15 +180,19 @@ static void test_a_queued_job_pauses_too(void **state)
 static void test_a_time_limit_stands_still_in_a_pause(void **state)
 {
     (void)state;
+    enum { LIMIT_S = 2 * SUPPORT_SLOWER }; // More than it runs.
     line_settings config = line_plain(EPOCHS);
-    config.pause_ms = 10;
+    hold held = {0};
+    const troupe_gate gate = hold_gate(&held, (const int[]){1}, 1);
     troupe_job *job;
     troupe_must(troupe_submit(line_fit, &config, NULL, &job, .ranks = 2, .storage = storage,
-                              .name = "limited", .time_limit_s = 2, .time_limit_grace_s = 0.001));
-    await_state(job, TROUPE_JOB_RUNNING, 1, 2);
+                              .name = "limited", .gate = &gate, .time_limit_s = LIMIT_S,
+                              .time_limit_grace_s = 0.001));
+    hold_await(&held, 1);
     troupe_job_pause(job);
-    await_state(job, TROUPE_JOB_PAUSED, 1, 2);
-    usleep(2200 * 1000); // The limit itself.
+    hold_let_go(&held, 1);
+    await_state(job, TROUPE_JOB_PAUSED, 2, 2);
+    usleep(LIMIT_S * 1000000 + 200000); // The limit itself.
     assert_int_equal(status_of(job).state, TROUPE_JOB_PAUSED);
     troupe_job_go_on(job);
     troupe_result *result = ended(job);
@@ -199,16 +208,21 @@ static void test_a_time_limit_stands_still_in_a_pause(void **state)
 static void test_a_run_goes_on_with_more_and_with_fewer_ranks(void **state)
 {
     (void)state;
-    static const int worlds[] = {4, 1, 3};
-    adds config = {.epochs = 40, .pause_ms = 10};
+    static const int worlds[] = {4, 1, 3}, at[] = {1, 5, 9, 13};
+    adds config = {.epochs = 40};
+    hold held = {0};
+    const troupe_gate gate = hold_gate(&held, at, 4);
     troupe_job *job;
     troupe_must(troupe_submit(add_up, &config, NULL, &job, .ranks = 2, .storage = storage,
-                              .name = "resized"));
-    await_state(job, TROUPE_JOB_RUNNING, 1, 2);
+                              .name = "resized", .gate = &gate));
     for (int i = 0; i < 3; i++) {
+        hold_await(&held, at[i]);
         troupe_must(troupe_job_resize(job, worlds[i]));
-        await_state(job, TROUPE_JOB_RUNNING, 1 + i, worlds[i]);
+        hold_let_go(&held, at[i]);
+        hold_await(&held, at[i + 1]);
+        await_state(job, TROUPE_JOB_RUNNING, at[i] + 1, worlds[i]);
     }
+    hold_let_go(&held, at[3]);
     troupe_result *result = ended(job);
     assert_false(troupe_result_stopped(result));
     assert_int_equal(troupe_result_restarts(result), 0);
@@ -230,24 +244,26 @@ static void test_a_run_goes_on_with_more_and_with_fewer_ranks(void **state)
 static void test_a_resize_that_cannot_be_is_refused(void **state)
 {
     (void)state;
-    adds config = {.epochs = 30, .pause_ms = 10, .own_parts = 1};
+    adds config = {.epochs = 30, .own_parts = 1};
+    hold held = {0};
+    const troupe_gate gate = hold_gate(&held, (const int[]){3}, 1);
     troupe_job *job;
     char folder[4096];
     troupe_must(troupe_submit(add_up, &config, NULL, &job, .ranks = 2, .storage = storage,
-                              .name = "refused"));
+                              .name = "refused", .gate = &gate));
     assert_int_equal(troupe_job_resize(job, 0), TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, ".ranks is 0"));
     assert_int_equal(troupe_job_resize(job, CPUS + 1), TROUPE_TOO_LARGE);
     assert_non_null(strstr(troupe_last_error()->text, "need 5 CPUs"));
-    await_state(job, TROUPE_JOB_RUNNING, 3, 2);
-    while (troupe_job_checkpoint(job, TROUPE_NEWEST_CHECKPOINT, folder, sizeof folder, NULL) !=
-           TROUPE_OK)
-        usleep(1000);
+    hold_await(&held, 3);
+    // What was saved for the first report is committed, or that for the third would not be saved.
+    troupe_must(troupe_job_checkpoint(job, TROUPE_NEWEST_CHECKPOINT, folder, sizeof folder, NULL));
     // That is known without looking at the storage, which may be slow.
     char *run = support_path(storage, "refused"), *folders = support_path(run, "checkpoints");
     char *away = support_path(run, "away");
     troupe_job_pause(job);
-    await_state(job, TROUPE_JOB_PAUSED, 3, 2);
+    hold_let_go(&held, 3);
+    await_state(job, TROUPE_JOB_PAUSED, 4, 2);
     assert_int_equal(rename(folders, away), 0);
     assert_int_equal(troupe_job_resize(job, 3), TROUPE_INVALID);
     assert_non_null(strstr(troupe_last_error()->text, "saved a part of its own"));
@@ -265,29 +281,37 @@ static void test_a_resize_that_cannot_be_is_refused(void **state)
     troupe_job_close(&job);
 }
 
+static bool has_grown(troupe_job *job)
+{
+    troupe_job_status now = status_of(job);
+    return now.state == TROUPE_JOB_RUNNING && now.ranks == 3;
+}
+
 // Two that both want more than half do not wait for each other, and never hold more than there is.
 static void test_two_that_grow_do_not_wait_for_each_other(void **state)
 {
     (void)state;
     adds config = {.epochs = 30, .pause_ms = 10};
+    hold held[2] = {{0}};
     troupe_job *jobs[2];
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        const troupe_gate gate = hold_gate(&held[i], (const int[]){1}, 1);
         troupe_must(troupe_submit(add_up, &config, NULL, &jobs[i], .ranks = 2, .storage = storage,
-                                  .name = "grows"));
+                                  .name = "grows", .gate = &gate));
+    }
     for (int i = 0; i < 2; i++)
-        await_state(jobs[i], TROUPE_JOB_RUNNING, 1, 2);
-    for (int i = 0; i < 2; i++)
+        hold_await(&held[i], 1);
+    for (int i = 0; i < 2; i++) {
         troupe_must(troupe_job_resize(jobs[i], 3));
+        hold_let_go(&held[i], 1);
+    }
     int64_t until_ms = support_now_ms() + SUPPORT_SOON_MS;
     for (int done = 0; done < 2;) {
-        int ranks = 0;
         done = 0;
-        for (int i = 0; i < 2; i++) {
-            troupe_job_status now = status_of(jobs[i]);
-            done += now.state == TROUPE_JOB_DONE;
-            ranks += now.state == TROUPE_JOB_RUNNING && now.ranks == 3 ? 3 : 0;
-        }
-        assert_true(ranks <= CPUS);
+        for (int i = 0; i < 2; i++)
+            done += status_of(jobs[i]).state == TROUPE_JOB_DONE;
+        // Between two looks at one of them the other may end, and leave it room.
+        assert_false(has_grown(jobs[0]) && has_grown(jobs[1]) && has_grown(jobs[0]));
         assert_true(support_now_ms() < until_ms);
         usleep(500);
     }
@@ -363,15 +387,18 @@ static void test_a_gate_pauses_and_resizes_at_its_report(void **state)
 
 static int drive(int argc, char **argv)
 {
-    adds config = {.epochs = EPOCHS, .pause_ms = 10};
+    adds config = {.epochs = EPOCHS};
+    hold held = {0};
+    const troupe_gate gate = hold_gate(&held, (const int[]){2}, 1);
     troupe_job *job;
     storage = argv[1];
     troupe_must(troupe_start(argc, argv, .cpus = CPUS));
     troupe_must(troupe_submit(add_up, &config, NULL, &job, .ranks = 2, .storage = storage,
-                              .name = "orphan"));
-    await_state(job, TROUPE_JOB_RUNNING, 2, 2);
+                              .name = "orphan", .gate = &gate));
+    hold_await(&held, 2);
     troupe_job_pause(job);
-    await_state(job, TROUPE_JOB_PAUSED, 2, 2);
+    hold_let_go(&held, 2);
+    await_state(job, TROUPE_JOB_PAUSED, 3, 2);
     return kill(getpid(), SIGKILL);
 }
 

@@ -1,5 +1,6 @@
 // test_tail.c: a run that is read from its files is told as its own coordinator has told it: at
 // once, by pieces, and late.
+#include "hold.h"
 #include "record_events.h"
 
 #include <fcntl.h>
@@ -120,18 +121,23 @@ static trp_job_end end_of(const troupe_result *result)
 // Runs it here, paused once, with a live value; *path is where.
 static troupe_result *run_here(const plan *config, events *seen, char path[4096])
 {
+    static const int at[] = {4, 6};
+    hold held = {0};
+    const troupe_gate gate = hold_gate(&held, at, 2);
     troupe_job *job;
     troupe_result *result;
     troupe_follower follower = events_follower(seen);
     troupe_must(troupe_submit(count_up, config, &follower, &job, .ranks = RANKS, .restarts = 1,
                               .storage = storage, .console = TROUPE_CONSOLE_OFF,
                               .keep_metric = "loss", .keep_goal = TROUPE_MAXIMIZE,
-                              .rank_metrics = true));
-    support_await_counter(&seen->reports, 4);
+                              .rank_metrics = true, .gate = &gate));
+    hold_await(&held, at[0]);
     troupe_must(troupe_job_modify(count_up, job, rate, 0.5));
-    support_await_counter(&seen->reports, 6);
+    hold_let_go(&held, at[0]);
+    hold_await(&held, at[1]);
     troupe_job_pause(job);
     troupe_job_go_on(job);
+    hold_let_go(&held, at[1]);
     troupe_must(troupe_job_wait(job, -1, &result));
     snprintf(path, 4096, "%s", troupe_job_path(job));
     troupe_job_close(&job);
