@@ -77,7 +77,8 @@ static outcome train(const char *name, plan *p)
     reader_config config = troupe_defaults(reader);
     config.rate = 0.15;
     config.fitting = (troupe_fitting){.epochs = EPOCHS, .batch = 32, .seed = 11};
-    const troupe_gate gate = {.size = sizeof gate, .decide = strike, .user = p};
+    const troupe_gate gate = {
+        .size = sizeof gate, .decide = strike, .user = p, .timeout_ms = SUPPORT_SOON_MS};
     troupe_job *job = NULL;
     troupe_result *result = NULL;
     troupe_must(troupe_submit(reader, &config, NULL, &job, .gate = &gate, .ranks = WORLD,

@@ -286,7 +286,8 @@ static void test_a_resized_run_learns_the_same(void **state)
         int had = 0;
         config.fitting.report_every = 1;
         const troupe_gate *gate =
-            TROUPE_OPTIONS(troupe_gate, .first = 2, .every = 5, .decide = grow, .user = &had);
+            TROUPE_OPTIONS(troupe_gate, .first = 2, .every = 5, .decide = grow, .user = &had,
+                           .timeout_ms = SUPPORT_SOON_MS);
         troupe_must(troupe_train(curve, &config, &result, .storage = storage,
                                  .gate = resized ? gate : NULL,
                                  .data = troupe_data_with(points, &source)));
@@ -468,12 +469,13 @@ static void slow_down(void *user, troupe_job *job, const troupe_report_event *ev
         troupe_must(troupe_job_modify(curve, job, rate, 0));
 }
 
-// A rate of 0 leaves the weights alone: then the loss stays as it is.
+// A rate of 0 leaves the weights alone: then the loss stays as it is. There are more epochs than
+// are made until it has come.
 static void test_live_values_reach_the_hooks(void **state)
 {
     (void)state;
     const points_source source = {.rows = 8};
-    curve_config config = plain(2000, 8);
+    curve_config config = plain(INT32_MAX, 8);
     const troupe_follower *follower = TROUPE_OPTIONS(troupe_follower, .report = slow_down);
     troupe_job *job;
     troupe_result *result;

@@ -46,7 +46,8 @@ static int drive(int argc, char **argv)
 {
     line_settings config = line_plain(atoi(argv[4]));
     int at = atoi(argv[3]);
-    troupe_gate gate = {.size = sizeof gate, .decide = kill_driver, .user = &at};
+    troupe_gate gate = {
+        .size = sizeof gate, .decide = kill_driver, .user = &at, .timeout_ms = SUPPORT_SOON_MS};
     troupe_follower follower = {.size = sizeof follower, .user = &at, .checkpoint = kill_committer};
     troupe_job *job;
     troupe_result *result;
@@ -416,6 +417,15 @@ static void test_metadata_is_canonical_json_for_the_loops(void **state)
     }
 }
 
+static troupe_gate_answer move_folder(void *user, troupe_job *job, const troupe_report_event *event,
+                                      int *ranks)
+{
+    (void)event, (void)ranks;
+    assert_int_equal(rename(troupe_job_path(job), (const char *)user), 0);
+    return TROUPE_GATE_GO_ON;
+}
+
+// It is found out where the group is formed anew.
 static void test_a_folder_that_moves_under_a_run_ends_it(void **state)
 {
     (void)state;
@@ -426,18 +436,20 @@ static void test_a_folder_that_moves_under_a_run_ends_it(void **state)
     config.victim = 0;
     config.at = 3;
     config.where = BEFORE_REDUCE;
-    config.pause_ms = 100;
-    troupe_job *job;
-    troupe_result *result;
-    troupe_must(troupe_submit(line_fit, &config, NULL, &job, .storage = storage, .restarts = 1,
-                              .name = "moving"));
     char *moved = run_path("moved");
-    assert_int_equal(rename(troupe_job_path(job), moved), 0);
-    troupe_must(troupe_job_wait(job, -1, &result));
-    assert_int_equal(troupe_result_status(result), TROUPE_IO);
+    const troupe_gate gate = {.size = sizeof gate,
+                              .decide = move_folder,
+                              .user = moved,
+                              .reports = (const int[]){1},
+                              .report_count = 1,
+                              .timeout_ms = SUPPORT_SOON_MS};
+    troupe_result *result;
+    assert_int_equal(troupe_train(line_fit, &config, &result, .storage = storage, .restarts = 1,
+                                  .name = "moving", .gate = &gate),
+                     TROUPE_IO);
     assert_non_null(strstr(troupe_result_error(result), "/moving"));
     troupe_result_free(&result);
-    troupe_job_close(&job);
+    assert_true(support_exists(moved));
     free(moved);
 }
 

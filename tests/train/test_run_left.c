@@ -225,7 +225,8 @@ static troupe_result *train_asked(asked *it)
     line_settings config = line_plain(EPOCHS);
     config.save_every = 2;
     config.pause_ms = 10;
-    const troupe_gate gate = {.size = sizeof gate, .decide = answer, .user = it};
+    const troupe_gate gate = {
+        .size = sizeof gate, .decide = answer, .user = it, .timeout_ms = SUPPORT_SOON_MS};
     troupe_result *result;
     troupe_must(troupe_train(line_fit, &config, &result, .storage = storage, .name = "asked",
                              .open = TROUPE_OPEN_RESUME_OR_NEW, .gate = &gate));

@@ -592,7 +592,7 @@ static void test_a_run_goes_on_without_its_storage(void **state)
 {
     (void)state;
     line_settings config = line_plain(EPOCHS);
-    troupe_gate gate = {.size = sizeof gate, .decide = end_storage};
+    troupe_gate gate = {.size = sizeof gate, .decide = end_storage, .timeout_ms = SUPPORT_SOON_MS};
     troupe_result *result;
     if (!far)
         skip();
