@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <troupe.h>
 #include <unistd.h>
@@ -158,14 +159,19 @@ static troupe_status take_echo(troupe_rank *me, troupe_ref ref)
     return troupe_step_then(me, troupe_call(state->echo, echo_say, back), take_echo);
 }
 
+// The other rank goes on, to where it waits for rank 0 for a time, once that has come so far.
 static troupe_status answer_never(troupe_rank *me, const late_settings *config)
 {
-    if (me->rank != 0)
-        return TROUPE_OK;
     char *path = support_path(config->folder, "pending");
-    support_write_file(path, "", 0);
+    troupe_status status = TROUPE_OK;
+    if (me->rank == 0) {
+        support_write_file(path, "", 0);
+        status = troupe_step_later(me).number_ ? TROUPE_OK : TROUPE_FAILED;
+    } else if (!support_wait_until(await_is_there, path, SUPPORT_SOON_MS)) {
+        status = troupe_fail(TROUPE_FAILED, "%s does not come", path);
+    }
     free(path);
-    return troupe_step_later(me).number_ ? TROUPE_OK : TROUPE_FAILED;
+    return status;
 }
 
 static troupe_status late_step(troupe_rank *me, const late_settings *config)
@@ -508,6 +514,12 @@ static troupe_status wait_for_pipe(troupe_rank *me, const pipe_settings *config)
     return TROUPE_OK;
 }
 
+static bool is_empty(void *pipe)
+{
+    int size = 0;
+    return ioctl(*(int *)pipe, FIONREAD, &size) == 0 && size == 0;
+}
+
 static troupe_status pipe_step(troupe_rank *me, const pipe_settings *config)
 {
     if (me->rank == 0)
@@ -517,11 +529,11 @@ static troupe_status pipe_step(troupe_rank *me, const pipe_settings *config)
     pipe_path path = path_of(config);
     int fd = open(path.text, O_RDWR | O_CLOEXEC);
     bool written = fd >= 0 && write(fd, "x", 1) == 1;
-    // What is in a pipe goes with its last descriptor: rank 0 has one.
-    usleep(50000);
+    // What is in a pipe goes with its last descriptor, and rank 0 may have none yet.
+    bool read = written && support_wait_until(is_empty, &fd, SUPPORT_SOON_MS);
     if (fd >= 0)
         close(fd);
-    return written ? TROUPE_OK : troupe_fail(TROUPE_IO, "the pipe takes nothing");
+    return read ? TROUPE_OK : troupe_fail(TROUPE_IO, "nobody takes what is in the pipe");
 }
 
 static troupe_status pipe_end(troupe_rank *me, const pipe_settings *config)
