@@ -51,13 +51,26 @@ static troupe_status fit(troupe_rank *me, const settings *config)
 }
 TROUPE_TRAINER(fit, settings);
 
+static troupe_gate_answer go_on(void *user, troupe_job *job, const troupe_report_event *event,
+                                int *ranks)
+{
+    (void)user, (void)job, (void)event, (void)ranks;
+    return TROUPE_GATE_GO_ON;
+}
+
+// A rank waits for the answer to the report that there is a gate for: then all was taken before.
 static int drive(const char *storage, const char *path, int ranks)
 {
     settings config = {path};
+    const troupe_gate gate = {.size = sizeof gate,
+                              .decide = go_on,
+                              .reports = (const int[]){FIRST},
+                              .report_count = 1,
+                              .timeout_ms = SUPPORT_SOON_MS};
     troupe_result *result;
     troupe_must(troupe_start(0, NULL, .cpus = 2));
-    troupe_must(
-        troupe_train(fit, &config, &result, .storage = storage, .name = "run", .ranks = ranks));
+    troupe_must(troupe_train(fit, &config, &result, .storage = storage, .name = "run",
+                             .ranks = ranks, .gate = &gate));
     bool whole = troupe_result_reports(result) == REPORTS;
     troupe_result_free(&result);
     return troupe_stop() != 0 || !whole;
@@ -104,11 +117,11 @@ static void check(int ranks, int least, int most)
     if (driver == 0)
         exit(drive(storage, path, ranks));
     assert_true(support_wait_until(has_first, all, SUPPORT_SOON_MS));
-    usleep(QUIET_MS * 1000); // All that was sent has been taken.
     assert_int_equal(kill(driver, SIGSTOP), 0);
     assert_int_equal(waitpid(driver, &status, WUNTRACED), driver); // All of its threads stand.
     assert_true(WIFSTOPPED(status));
     atomic_store(&all->lets_on, true);
+    support_await_counter(&all->made, FIRST + least);
     int ahead = settled(all) - FIRST;
     assert_int_equal(kill(driver, SIGCONT), 0);
     assert_int_equal(waitpid(driver, &status, 0), driver);
