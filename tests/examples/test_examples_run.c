@@ -299,13 +299,13 @@ static void test_the_best_of_digits_is_served(void **state)
     support_write_file(path, "", 0);
     free(path);
     assert_int_equal(setenv("LD_LIBRARY_PATH", folder, 1), 0);
-    (void)snprintf(arguments + length, sizeof arguments - (size_t)length, "60");
+    // It would serve for longer than an example may take here.
+    (void)snprintf(arguments + length, sizeof arguments - (size_t)length, "3600");
     expect_run("digits", arguments, 0, "Pushed as digits@2 into the repository here/models\n");
     assert_int_equal(unsetenv("LD_LIBRARY_PATH"), 0);
     EXPECT(strstr(output, "Not served over HTTP: HTTP needs libmicrohttpd: ") != NULL);
     EXPECT(strstr(output, "Served to this program, replicas: ") != NULL);
     expect_served("Asked by a call for the test images: ");
-    EXPECT(ran_s < 60);
 }
 
 static void test_digits_refuses_in_a_sentence(void **state)
