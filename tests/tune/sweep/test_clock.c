@@ -1,8 +1,6 @@
 // test_clock.c: budgets, time limits and times go by the sweep's clock, which here runs ahead.
 #include <fake_train.h>
 
-#include <unistd.h>
-
 // Reports of a job at which the clock goes on, and to what.
 enum { SOON = 20, LATE = 60 };
 static int64_t soon_s, late_s;
@@ -13,11 +11,11 @@ static double curve_ahead(const fake_settings *config, int report)
         atomic_store(&fake.ahead_ns, soon_s * 1000000000);
     if (report == LATE)
         atomic_store(&fake.ahead_ns, late_s * 1000000000);
-    usleep(200); // So that the controller keeps up.
     return fake_quadratic(config, report);
 }
 
-// Jobs that would report for minutes.
+// Jobs that would report for minutes. Each report waits for the controller, which so has heard that
+// a job runs, and has begun all that it may, before the clock goes on.
 static troupe_status run(int64_t soon, int64_t late, troupe_sweep **sweep, troupe_tune_options how)
 {
     static const troupe_param rows[] = {TROUPE_UNIFORM(fake_settings, rate, 0, 1),
@@ -28,9 +26,11 @@ static troupe_status run(int64_t soon, int64_t late, troupe_sweep **sweep, troup
     how.goal = TROUPE_MINIMIZE;
     how.search = TROUPE_SEARCH_RANDOM;
     how.train = &train;
+    how.scheduler = fake_paced(NULL);
     soon_s = soon;
     late_s = late;
     fake_open(2);
+    fake.lockstep = true;
     fake.curve = curve_ahead;
     return trp_sweep_run(&fake_port, &fit, rows, 2, sweep, &how);
 }
