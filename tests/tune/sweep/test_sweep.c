@@ -503,13 +503,14 @@ static double curve_told_late(const fake_settings *config, int report)
     return fake_quadratic(config, report);
 }
 
+// Of a later look it is as it is: the follower may not have come to tell of it yet.
 static void status_of_last(troupe_job *job, troupe_job_status *status)
 {
     fake_status(job, status);
     pthread_mutex_lock(&fake.lock);
-    is_seen = is_last;
-    if (is_last)
+    if (is_last && !is_seen)
         status->state = TROUPE_JOB_DONE;
+    is_seen = is_last;
     pthread_mutex_unlock(&fake.lock);
 }
 
