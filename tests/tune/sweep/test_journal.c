@@ -63,6 +63,13 @@ static void test_a_taken_name_gets_a_number_and_names_are_deterministic(void **s
     support_directory_remove(other);
 }
 
+// The trials take hours by the sweep's clock, beside which all else that it does is nothing.
+static double curve_of_hours(const fake_settings *config, int report)
+{
+    atomic_fetch_add(&fake.ahead_ns, (int64_t)1000 * 1000000000);
+    return fake_quadratic(config, report);
+}
+
 // E01, E06.
 static void test_progress_is_a_line_and_the_table_is_whole(void **state)
 {
@@ -72,6 +79,7 @@ static void test_progress_is_a_line_and_the_table_is_whole(void **state)
     assert_true(progress != NULL && printed != NULL);
     fake_open(2);
     fake.restart_at = 4;
+    fake.curve = curve_of_hours;
     ok(SWEEP(&sweep, .trials = 3, .progress = progress));
     char line[512], last[512] = "";
     rewind(progress);
@@ -93,7 +101,7 @@ static void test_progress_is_a_line_and_the_table_is_whole(void **state)
     assert_int_equal(sscanf(line, "Total run time: %lf seconds (%lf seconds for the tuning loop).",
                             &total, &loop),
                      2);
-    assert_true(loop >= 0 && loop <= total && fabs(total - written - loop) < 0.5);
+    assert_true(loop >= 3 * 9 * 1000 && loop <= total && fabs(total - written - loop) < 100);
     assert_null(fgets(line, sizeof line, progress));
 
     troupe_sweep_print(sweep, printed);
