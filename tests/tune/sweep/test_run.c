@@ -3,12 +3,14 @@
 #include <dirent.h>
 #include <math.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <support.h>
 #include <time.h>
 #include <troupe.h>
+#include <tune/sweep/sweep.h>
 #include <unistd.h>
 
 TROUPE_STRUCT(settings, (double, rate), (int, hidden), (int, epochs),
@@ -261,11 +263,13 @@ static void test_what_is_of_stored_programs_is_refused(void **state)
     assert_null(sweep);
 }
 
+// Trials that would report for half an hour are stopped.
 static void test_a_metric_that_is_not_reported_fails_the_sweep(void **state)
 {
     (void)state;
+    enum { MANY = 1000000 };
     static const troupe_param space[] = {TROUPE_UNIFORM(settings, rate, 0, 1),
-                                         TROUPE_FIXED(settings, epochs, 1000),
+                                         TROUPE_FIXED(settings, epochs, MANY),
                                          TROUPE_FIXED(settings, epoch_ms, 2)};
     troupe_sweep *sweep;
     troupe_status status =
@@ -276,7 +280,7 @@ static void test_a_metric_that_is_not_reported_fails_the_sweep(void **state)
                            "report 1 lacks the sweep's metric accuracy; it has loss, epoch"));
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(troupe_sweep_trial(sweep, i)->state, TROUPE_TRIAL_ERROR);
-        assert_in_range(troupe_sweep_trial(sweep, i)->reports, 1, 999);
+        assert_in_range(troupe_sweep_trial(sweep, i)->reports, 1, MANY - 1);
     }
     assert_null(troupe_sweep_best(sweep));
     troupe_sweep_free(&sweep);
@@ -369,20 +373,74 @@ static void test_the_best_checkpoint_is_by_the_metric_of_the_sweep(void **state)
     assert_int_equal(best_epoch(&how), 3);
 }
 
+// The sweep's clock, which stands until it is set on.
+static _Atomic int64_t clock_s;
+
+static int64_t clock_ns(void)
+{
+    return atomic_load(&clock_s) * 1000000000;
+}
+
+static troupe_status begin_lingering(troupe_sweep **sweep)
+{
+    static const troupe_param space[] = {TROUPE_INTEGER(linger_settings, how, 0, LINGERS - 1)};
+    static trp_sweep_port port; // The sweep's as long as that is there.
+    port = trp_sweep_train;
+    port.now_ns = clock_ns;
+    atomic_store(&clock_s, 1);
+    return trp_sweep_begin(
+        &port, &troupe_trainer_linger, space, 1, sweep,
+        &(troupe_tune_options){.size = sizeof(troupe_tune_options),
+                               .metric = "loss",
+                               .goal = TROUPE_MINIMIZE,
+                               .search = TROUPE_SEARCH_GRID,
+                               .trial_timeout_s = 1,
+                               .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage,
+                                                       .cpus_per_rank = 0.5)});
+}
+
+static int how_of(const troupe_trial *trial)
+{
+    return ((const linger_settings *)trial->config)->how;
+}
+
+static bool are_lingering(void *sweep)
+{
+    for (size_t i = 0; i < LINGERS; i++) {
+        const troupe_trial *trial = troupe_sweep_trial(sweep, i);
+        if (trial == NULL || trial->reports == 0 ||
+            (how_of(trial) == LINGER_NOT && trial->state != TROUPE_TRIAL_TERMINATED))
+            return false;
+    }
+    return true;
+}
+
+static bool has_left_as_asked(void *sweep)
+{
+    bool has = false;
+    for (size_t i = 0; i < LINGERS; i++) {
+        const troupe_trial *trial = troupe_sweep_trial(sweep, i);
+        has = has || (how_of(trial) == LINGER_REPORTS && trial->state == TROUPE_TRIAL_ERROR);
+    }
+    return has;
+}
+
 // Each in its own way; the others are not held up.
 static void test_trials_that_do_not_end_are_ended(void **state)
 {
     (void)state;
-    static const troupe_param space[] = {TROUPE_INTEGER(linger_settings, how, 0, LINGERS - 1)};
     troupe_sweep *sweep;
-    ok(troupe_tune(
-        linger, space, &sweep, .metric = "loss", .goal = TROUPE_MINIMIZE,
-        .search = TROUPE_SEARCH_GRID, .trial_timeout_s = 1,
-        .train = TROUPE_OPTIONS(troupe_train_options, .storage = storage, .cpus_per_rank = 0.5)));
+    ok(begin_lingering(&sweep));
+    assert_true(support_wait_until(are_lingering, sweep, SUPPORT_SLOWER * SUPPORT_SOON_MS));
+    sleep(1); // By Train's clock it is over a second, too.
+    atomic_store(&clock_s, 2);
+    assert_true(support_wait_until(has_left_as_asked, sweep, SUPPORT_SLOWER * SUPPORT_SOON_MS));
+    atomic_store(&clock_s, 4); // The others do not, and are made to.
+    ok(troupe_sweep_wait(sweep, TROUPE_FOREVER));
     assert_int_equal(troupe_sweep_count(sweep), LINGERS);
     for (size_t i = 0; i < LINGERS; i++) {
         const troupe_trial *trial = troupe_sweep_trial(sweep, i);
-        int how = ((const linger_settings *)trial->config)->how;
+        int how = how_of(trial);
         troupe_status status = troupe_result_status(trial->result);
         assert_true(trial->best_metric == how);
         if (how == LINGER_NOT) {
