@@ -94,11 +94,11 @@ void support_directory_remove(char *path)
 {
     int64_t until_ms = support_now_ms() + SUPPORT_SOON_MS;
     // A run's files for other programs may still be written as it goes.
-    do {
-        (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    while (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS), support_exists(path)) {
         if (support_now_ms() > until_ms)
             fail_msg("cannot remove %s: %s", path, strerror(errno));
-    } while (support_exists(path) && usleep(1000) == 0);
+        usleep(1000);
+    }
     free(path);
 }
 
