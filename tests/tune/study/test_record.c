@@ -545,7 +545,7 @@ static void test_syncs_that_nobody_waits_for_keep_a_distance(void **state)
         seen += lasts != before;
         before = lasts;
         passed = support_now_ms() - start;
-    } while (passed < FOR_MS);
+    } while (passed < FOR_MS || (seen == 0 && passed < SUPPORT_SOON_MS)); // A disk may be slow.
     assert_in_range(seen, 1, passed / DISTANCE_MS + 2);
     add(record, number);
     ok(trp_tune_record_sync(record, true));
