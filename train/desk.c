@@ -456,9 +456,10 @@ troupe_status trp_desk_open(const char *state_folder, trp_desk **desk)
     troupe_status status = TROUPE_OK;
     pthread_mutex_lock(&all.opening);
     register_ends();
-    join_gone();
+    TRP_FAULT("desk is wanted");
     trp_desk *now = hold_now(state_folder);
     if (now == NULL) {
+        join_gone(); // None goes any more, until there is the next one.
         status = open_desk(state_folder, &now);
         pthread_mutex_lock(&all.lock);
         all.desk = now;

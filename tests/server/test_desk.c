@@ -25,29 +25,14 @@ static troupe_status do_nothing(troupe_rank *me, const plan *config)
 }
 TROUPE_TRAINER(do_nothing, plan);
 
-// The thread of this process with that name; 0: there is none.
-static int find_thread(const char *name)
-{
-    int found = 0;
-    DIR *threads = opendir("/proc/self/task");
-    assert_non_null(threads);
-    for (struct dirent *it; (it = readdir(threads)) != NULL;) {
-        char path[300];
-        snprintf(path, sizeof path, "/proc/self/task/%s/comm", it->d_name);
-        char *is = it->d_name[0] != '.' ? support_read_file(path) : NULL;
-        if (is != NULL && strncmp(is, name, strlen(name)) == 0)
-            found = atoi(it->d_name);
-        free(is);
-    }
-    closedir(threads);
-    return found;
-}
-
 static bool has_no_thread(void *name)
 {
-    return find_thread((const char *)name) == 0;
+    return support_find_thread((const char *)name) == 0;
 }
 
+static int64_t left_ms; // When the last handle was let go.
+
+// The thread of the connection that the job was submitted by.
 static int submit_and_leave(void)
 {
     troupe_job *job;
@@ -55,19 +40,26 @@ static int submit_and_leave(void)
     troupe_must(troupe_submit(do_nothing, &config, NULL, &job, .storage = storage, .name = "none",
                               .console = TROUPE_CONSOLE_OFF, .server = TROUPE_SERVER_AUTO));
     assert_true(troupe_job_number(job) > 0);
+    int thread = support_find_thread("troupe-link");
+    left_ms = support_now_ms();
     troupe_must(troupe_job_leave(&job));
-    return find_thread("troupe-link");
+    return thread;
 }
 
 // A connection, two threads and a watch of files for each job would take it longer than the job.
 static void test_one_connection_serves_jobs_in_turn(void **state)
 {
     (void)state;
-    enum { JOBS = 10 };
-    int first = submit_and_leave();
-    assert_true(first > 0);
-    for (int i = 1; i < JOBS; i++)
-        assert_int_equal(submit_and_leave(), first);
+    enum { JOBS = 10, LINGERS_MS = 1000 };
+    int last = submit_and_leave();
+    assert_true(last > 0);
+    for (int i = 1; i < JOBS; i++) {
+        int64_t before_ms = left_ms;
+        int next = submit_and_leave();
+        // One that nobody has wanted for so long goes, and so does one whose server is as slow.
+        assert_true(next == last || left_ms - before_ms >= LINGERS_MS);
+        last = next;
+    }
 }
 
 static void test_it_goes_when_nobody_wants_it(void **state)
@@ -195,6 +187,36 @@ static void test_a_child_has_a_connection_of_its_own(void **state)
     trp_desk_release(&desk);
 }
 
+static bool has_thread(void *name)
+{
+    return !has_no_thread(name);
+}
+
+// A thread names itself.
+static void open_and_release(void)
+{
+    trp_desk *desk = NULL;
+    (void)open_one(&desk);
+    assert_true(support_wait_until(has_thread, "troupe-desk", SUPPORT_SOON_MS));
+    trp_desk_release(&desk);
+}
+
+static void await_none(void)
+{
+    assert_true(support_wait_until(has_no_thread, "troupe-desk", SUPPORT_SOON_MS));
+}
+
+// Its thread is waited for before the next one may go as well.
+static void test_one_goes_while_another_is_wanted(void **state)
+{
+    (void)state;
+    trp_at_stop_run();
+    open_and_release();
+    trp_fault_call_at("desk is wanted", 1, await_none);
+    open_and_release();
+    await_none();
+}
+
 static atomic_bool has_left;
 
 static void leave_slowly(void)
@@ -241,6 +263,7 @@ int main(int argc, char **argv)
 #ifdef TROUPE_FAULTS
         cmocka_unit_test(test_nobody_waits_for_another_that_opens_one),
         cmocka_unit_test(test_a_child_has_a_connection_of_its_own),
+        cmocka_unit_test(test_one_goes_while_another_is_wanted),
         cmocka_unit_test(test_a_stop_waits_for_one_that_goes_by_itself),
 #endif
     };

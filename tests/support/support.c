@@ -272,6 +272,31 @@ int support_count_threads(void)
     return count;
 }
 
+static bool thread_is(const char *task, const char *name)
+{
+    char path[64], text[32] = "";
+    snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", task);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = fd >= 0 ? read(fd, text, sizeof text - 1) : 0;
+    if (fd >= 0)
+        close(fd);
+    text[size > 0 ? size - 1 : 0] = '\0'; // Without the end of its line.
+    return strcmp(text, name) == 0;
+}
+
+int support_find_thread(const char *name)
+{
+    int found = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    if (tasks == NULL)
+        fail_msg("cannot list the threads");
+    for (struct dirent *task; (task = readdir(tasks)) != NULL;)
+        if (task->d_name[0] != '.' && thread_is(task->d_name, name) && thread_lives(task->d_name))
+            found = atoi(task->d_name);
+    closedir(tasks);
+    return found;
+}
+
 bool support_process_lives(pid_t pid)
 {
     process_stat stat;

@@ -67,6 +67,8 @@ bool support_is_filled(const void *memory, size_t size, uint64_t seed);
 int support_count_descriptors(void);
 // The living threads of this process.
 int support_count_threads(void);
+// The living thread of this process that has that name; 0: there is none.
+int support_find_thread(const char *name);
 // The processes that descend from `ancestor`, itself and zombies not counted.
 int support_count_descendants(pid_t ancestor);
 // The processes of that group, zombies not counted: who adopts these may be slow to wait for them.
