@@ -182,14 +182,27 @@ static void set_ready(void *user)
     *pipe = -1;
 }
 
-static bool answers(const char *folder)
+// Whether a server says anything until then. To one that was killed a connection is made as long as
+// not all of it has gone, and so is its lock held.
+static bool answers(const char *folder, int64_t until_ms)
 {
-    struct sockaddr_un address;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool answered = fd >= 0 && trp_state_folder_socket(folder, &address) == TROUPE_OK &&
-                    connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
-    if (fd >= 0)
-        close(fd);
+    trp_buffer hello = {0};
+    troupe_error kept;
+    char byte;
+    int fd;
+    trp_error_hold(&kept); // Who has the lock.
+    troupe_status connected = trp_server_connect(folder, &fd);
+    trp_error_restore(&kept);
+    if (connected != TROUPE_OK)
+        return false;
+    struct pollfd answer = {.fd = fd, .events = POLLIN};
+    int64_t left_ms = until_ms - trp_clock_ms();
+    bool answered = trp_server_put_hello(&hello, 1) == TROUPE_OK &&
+                    send(fd, hello.data, hello.size, MSG_NOSIGNAL) == (ssize_t)hello.size &&
+                    poll(&answer, 1, left_ms > 0 ? (int)left_ms : 0) == 1 &&
+                    recv(fd, &byte, 1, 0) == 1;
+    trp_buffer_free(&hello);
+    close(fd);
     return answered;
 }
 
@@ -202,7 +215,7 @@ static troupe_status take_lock(const char *folder, int *lock)
         troupe_status status = trp_server_lock(folder, lock);
         if (status != TROUPE_BUSY)
             return status;
-        if (answers(folder))
+        if (answers(folder, until_ms))
             return TROUPE_EXISTS;
         if (trp_clock_ms() >= until_ms)
             return status;

@@ -119,6 +119,44 @@ static void test_a_pipe_does_not_hang_on_it(void **state)
     support_directory_remove(folder);
 }
 
+// As one that was killed while not all of it has gone: it has lock and socket, and answers nobody.
+static pid_t go_slowly(const char *folder)
+{
+    int ready[2], lock;
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct sockaddr_un address;
+        int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (trp_server_lock(folder, &lock) != TROUPE_OK ||
+            trp_state_folder_socket(folder, &address) != TROUPE_OK ||
+            bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
+            listen(listener, 16) != 0 || write(ready[1], "", 1) != 1)
+            _exit(1);
+        nap_ms(500);
+        _exit(0);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+static void test_one_that_is_going_is_waited_for(void **state)
+{
+    char *folder = use_new_folder();
+    (void)state;
+    pid_t going = go_slowly(folder);
+    assert_int_equal(troupe("server start"), 0);
+    assert_says("was started");
+    assert_int_equal(waitpid(going, NULL, 0), going);
+    assert_true(status_pid() > 0);
+    assert_int_equal(troupe("server stop"), 0);
+    support_directory_remove(folder);
+}
+
 // A sentence says what is wrong, and one how the command is used.
 static void test_command_lines_that_are_wrong(void **state)
 {
@@ -266,6 +304,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sixteen_starters_get_one_server),
         cmocka_unit_test(test_a_pipe_does_not_hang_on_it),
+        cmocka_unit_test(test_one_that_is_going_is_waited_for),
         cmocka_unit_test(test_command_lines_that_are_wrong),
         cmocka_unit_test(test_a_path_that_is_too_long_is_said),
         cmocka_unit_test(test_a_server_that_cannot_start_says_why),
