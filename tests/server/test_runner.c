@@ -19,12 +19,13 @@
 #include <train/run_file.h>
 #include <train/spec.h>
 
-enum { NO_END = 75, STEPS = 40, RANKS = 2 };
+enum { NO_END = 75, STEPS = 60, RANKS = 2 };
 #define SUBMISSION "0123456789abcdef"
 
 // ---- the program of the job
 
-TROUPE_STRUCT(walk_settings, (int, steps), (int, hold_at), (double, rate), (troupe_text, folder));
+TROUPE_STRUCT(walk_settings, (int, steps), (int, hold_at), (int, wait_at), (double, rate),
+              (troupe_text, folder));
 TROUPE_STRUCT(walk_state, (int, step), (double, sum));
 
 static bool is_there(const char *folder, const char *name)
@@ -42,7 +43,17 @@ static void put_file(const char *folder, const char *name)
     free(path);
 }
 
-// From the step `hold_at` on it goes on slowly, until there is a file `go`.
+// From the step `hold_at` on it goes on slowly, and where it is to wait, from `wait_at` on not
+// before there is a file `on`; with a file `go` it goes on as it can.
+static void hold(const walk_settings *config, int step)
+{
+    bool waits = config->wait_at > 0 && step >= config->wait_at;
+    while (waits && !is_there(config->folder, "on") && !is_there(config->folder, "go"))
+        usleep(1000);
+    if (step >= config->hold_at && !is_there(config->folder, "go"))
+        usleep(waits ? 20000 : 5000);
+}
+
 static troupe_status walk(troupe_rank *me, const walk_settings *config)
 {
     walk_state now = {0};
@@ -52,8 +63,7 @@ static troupe_status walk(troupe_rank *me, const walk_settings *config)
                getenv("TROUPE_IN_JOB"));
     while (now.step < config->steps) {
         double part = troupe_live(walk_settings, me)->rate * (now.step + 1) / (me->rank + 3);
-        if (now.step >= config->hold_at && !is_there(config->folder, "go"))
-            usleep(5000);
+        hold(config, now.step);
         TROUPE_TRY(troupe_allreduce(me, &part, 1, TROUPE_SUM));
         now.sum = now.sum * 0.9 + part;
         now.step++;
@@ -267,7 +277,10 @@ static int count_in(const char *text, const char *what)
 static int reports_of(const fixture *f, double *sum)
 {
     char *path = support_path(f->run.text, "journal.jsonl"), *text = support_read_file(path);
+    char *end = text != NULL ? strrchr(text, '\n') : NULL; // What follows is being written.
     int reports = 0;
+    if (text != NULL)
+        *(end != NULL ? end : text) = '\0';
     for (char *at = text; at != NULL && (at = strstr(at, "\"event\": \"report\"")) != NULL; at++) {
         char *found = strstr(at, "\"sum\": ");
         assert_non_null(found);
@@ -288,6 +301,22 @@ static bool has_reports(void *user)
 static void await_reports(fixture *f)
 {
     assert_true(support_wait_until(has_reports, f, SUPPORT_SLOWER * SUPPORT_SOON_MS));
+}
+
+// It waits once it has made these, so that what follows finds it on its way.
+static void wait_behind_reports(fixture *f)
+{
+    f->config.hold_at = STEPS / 8;
+    f->config.wait_at = STEPS / 4;
+}
+
+// Wishes, and has it go on when the runner has carried that out: its ranks find it at their next
+// report.
+static void wish_on_its_way(fixture *f, trp_wire_wishes wishes)
+{
+    stand_in_wish(&f->server, wishes);
+    assert_true(support_wait_until(stand_in_is_echoed, &f->server, SUPPORT_SOON_MS));
+    put_file(f->work, "on");
 }
 
 // As walk computes it.
@@ -414,6 +443,7 @@ static void test_what_gpus_do_is_told(void **state)
     stand_in_start(&f->server, f->state);
     start(f);
     assert_true(support_wait_until(has_gpu_of_runner, f, SUPPORT_SOON_MS));
+    assert_true(support_wait_until(has_usage, f, SUPPORT_SLOWER * SUPPORT_SOON_MS));
     // Memory of a rank's process is the job's.
     text = support_read_file(usage);
     const char *rank = strstr(text, "\"rank\": 1, \"pid\": ");
@@ -540,8 +570,8 @@ static void test_live_values_and_a_pause(void **state)
 {
     fixture *f = *state;
     double sum;
-    const trp_wire_live rates[] = {{1, "rate", "0.5"}, {2, "steps", "60"}, {3, "rate", "0.25"}};
-    f->config.hold_at = 0;
+    const trp_wire_live rates[] = {{1, "rate", "0.5"}, {2, "steps", "70"}, {3, "rate", "0.25"}};
+    wait_behind_reports(f);
     f->config.steps = 100000;
     f->order.wishes = (trp_wire_wishes){.revision = 1, .live = {rates, 1}};
     f->server.wishes = f->order.wishes;
@@ -571,7 +601,7 @@ static void test_live_values_and_a_pause(void **state)
     stand_in_wish(&f->server, wishes);
     assert_true(support_wait_until(stand_in_is_echoed, &f->server, SUPPORT_SOON_MS));
     assert_true(stand_in_was_told_why(&f->server, "pause it, change its ranks"));
-    stand_in_wish(&f->server, (trp_wire_wishes){.pause = true, .live = {rates, 3}});
+    wish_on_its_way(f, (trp_wire_wishes){.pause = true, .live = {rates, 3}});
     assert_int_equal(await_end(f), NO_END);
     trp_fence found; // One that had not heard of the pause would take it for lost.
     troupe_must(trp_fence_look(f->folder.text, &found));
@@ -585,8 +615,8 @@ static void test_live_values_and_a_pause(void **state)
     start_next(f);
     assert_int_equal(await_end(f), 0);
     stand_in_stop(&f->server);
-    assert_ended_well(f, 60);
-    assert_int_equal(reports_of(f, &sum), 60);
+    assert_ended_well(f, 70);
+    assert_int_equal(reports_of(f, &sum), 70);
     char *path = support_path(f->run.text, "journal.jsonl"), *text = support_read_file(path);
     assert_int_equal(count_in(text, "\"event\": \"modify\""), 3);
     assert_null(strstr(text, "\"rate\": 1,")); // It was wished before the first step.
@@ -600,12 +630,12 @@ static void test_more_ranks_are_the_next_attempts(void **state)
 {
     fixture *f = *state;
     double sum;
-    f->config.hold_at = STEPS / 8;
+    wait_behind_reports(f);
     stand_in_start(&f->server, f->state);
     start(f);
     assert_true(support_wait_until(stand_in_has_runner, &f->server, SUPPORT_SOON_MS));
     await_reports(f);
-    stand_in_wish(&f->server, (trp_wire_wishes){.ranks = RANKS + 1, .grown = true});
+    wish_on_its_way(f, (trp_wire_wishes){.ranks = RANKS + 1, .grown = true});
     assert_int_equal(await_end(f), NO_END);
     assert_no_end(f);
     int before = reports_of(f, &sum);
@@ -643,7 +673,7 @@ static void test_a_killed_runner_goes_on_to_the_same_bits(void **state)
 {
     fixture *f = *state;
     double sum;
-    f->config.hold_at = STEPS / 8;
+    wait_behind_reports(f);
     start(f);
     await_reports(f);
     assert_int_equal(kill(f->pid, SIGKILL), 0);
@@ -661,7 +691,7 @@ static void test_a_lost_node_ends_the_runner_and_not_the_job(void **state)
 {
     fixture *f = *state;
     trp_fence fence;
-    f->config.hold_at = STEPS / 8;
+    wait_behind_reports(f);
     start(f);
     await_reports(f);
     troupe_must(trp_fence_look(f->folder.text, &fence));
@@ -676,15 +706,24 @@ static void test_a_lost_node_ends_the_runner_and_not_the_job(void **state)
     assert_ended_well(f, STEPS);
 }
 
+static bool has_said_that_it_leaves(void *user)
+{
+    trp_fence found;
+    troupe_must(trp_fence_look(((fixture *)user)->folder.text, &found));
+    return found.left;
+}
+
 static void test_a_terminated_runner_saves_and_leaves_the_job(void **state)
 {
     fixture *f = *state;
     double sum;
-    f->config.hold_at = STEPS / 8;
+    wait_behind_reports(f);
     start(f);
     await_reports(f);
     trp_fence found;
     assert_int_equal(kill(f->pid, SIGTERM), 0);
+    assert_true(support_wait_until(has_said_that_it_leaves, f, SUPPORT_SOON_MS));
+    put_file(f->work, "on");
     assert_int_equal(await_end(f), NO_END);
     assert_no_end(f);
     troupe_must(trp_fence_look(f->folder.text, &found)); // A server that was away learns why.
