@@ -177,11 +177,29 @@ static inline void reap_gateway(int expected)
     gateway = 0;
 }
 
+// The usual port may be free for a moment, and any other test's gateway then takes it: that of the
+// gateway before it is one that nobody else asks for.
+static inline void choose_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET};
+    socklen_t size = sizeof at;
+    char *path = support_path(state, "gateway.json"), text[40];
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
+    (void)close(fd);
+    int length = snprintf(text, sizeof text, "{\"port\": %d}\n", ntohs(at.sin_port));
+    support_write_file(path, text, (size_t)length);
+    free(path);
+}
+
 static inline int begin(void **context)
 {
     (void)context;
     state = support_directory_make();
     assert_int_equal(chmod(state, 0700), 0);
+    choose_port();
     const char *tool = support_setting("TROUPE_TOOL");
     (void)snprintf(program, sizeof program, "%s", tool);
     (void)snprintf(strrchr(program, '/'), 20, "/troupe-server");

@@ -19,7 +19,7 @@ typedef struct events {
     trp_buffer commits;            // checkpoints here instead, with `apart`:
     bool apart;                    // of another run, they come earlier or later.
     trp_buffer logs[EVENTS_RANKS]; // What each rank has printed.
-    atomic_int reports, done;
+    atomic_int reports, lives, done;
     int sleeps_us; // At each report.
 } events;
 
@@ -77,6 +77,7 @@ static void events_modified(void *user, troupe_job *job, const troupe_live_event
     events *is = user;
     (void)job;
     trp_buffer_printf(&is->told, "live %lld after %d\n", (long long)event->revision, event->report);
+    atomic_fetch_add(&is->lives, 1);
 }
 
 static void events_log(void *user, troupe_job *job, const troupe_log_event *event)
