@@ -224,7 +224,8 @@ static void serve_jobs(trp_desk *desk, bool every)
             at->busy = true;
             now = *at;
             pthread_mutex_unlock(&desk->lock);
-            bool over = serve_job(&now, now.server_end || every);
+            // At first it is looked at in any case: its server may not have heard of its end yet.
+            bool over = serve_job(&now, now.server_end || every || !now.seen);
             pthread_mutex_lock(&desk->lock);
             at->busy = false;
             at->seen = true;
