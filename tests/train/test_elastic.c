@@ -2,6 +2,7 @@
 // timeout: 120
 #include "adds.h"
 #include "fresh.h"
+#include "hold.h"
 
 enum { CPUS = 4, EPOCHS = 20 };
 
@@ -35,20 +36,35 @@ static troupe_job *block(int cpus)
     return job;
 }
 
+static bool half_is_free(void *unused)
+{
+    (void)unused;
+    troupe_resources all;
+    troupe_must(troupe_resources_get(&all));
+    return all.cpus.free == CPUS / 2;
+}
+
 // B09: it starts with what is free, and grows when its group is formed anew.
 static void test_an_elastic_run_takes_what_there_is(void **state)
 {
     (void)state;
-    adds config = {.epochs = EPOCHS, .pause_ms = 20};
-    troupe_job *other = block(2), *job;
+    adds config = {.epochs = EPOCHS};
+    hold held = {0};
+    const troupe_gate gate = hold_gate(&held, (const int[]){1, EPOCHS / 2}, 2);
+    troupe_job *other = block(CPUS / 2), *job;
     troupe_must(troupe_submit(add_up, &config, NULL, &job, .ranks = CPUS, .min_ranks = 1,
-                              .storage = storage, .name = "elastic"));
-    await_state(job, TROUPE_JOB_RUNNING, 1, 2);
+                              .storage = storage, .name = "elastic", .gate = &gate));
+    hold_await(&held, 1);
+    await_state(job, TROUPE_JOB_RUNNING, 1, CPUS / 2);
     troupe_job_close(&other);
+    assert_true(support_wait_until(half_is_free, NULL, SUPPORT_SOON_MS));
     troupe_job_pause(job);
-    await_state(job, TROUPE_JOB_PAUSED, 1, 0);
+    hold_let_go(&held, 1);
+    await_state(job, TROUPE_JOB_PAUSED, 2, 0);
     troupe_job_go_on(job);
-    await_state(job, TROUPE_JOB_RUNNING, 1, CPUS);
+    hold_await(&held, EPOCHS / 2);
+    await_state(job, TROUPE_JOB_RUNNING, EPOCHS / 2, CPUS);
+    hold_let_go(&held, EPOCHS / 2);
     troupe_result *result = ended(job);
     assert_true(troupe_result_metric(result, "total") == total_of(EPOCHS));
     assert_true(troupe_result_metric(result, "world") == CPUS);
