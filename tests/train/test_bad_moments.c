@@ -13,22 +13,26 @@ static char *storage;
 
 // ---- a trainer each of whose ranks saves a part of its own, and which does not reshard
 
-TROUPE_STRUCT(parts, (int, reports), (int, pause_ms));
+// It goes on at least until that file is there.
+TROUPE_STRUCT(parts, (int, reports), (int, pause_ms), (troupe_text, until));
 TROUPE_STRUCT(part, (int, report), (int, rank));
 
 static troupe_status save_parts(troupe_rank *me, const parts *config)
 {
     part state = {0};
     TROUPE_TRY(troupe_restore(part, me, &state));
-    while (state.report < config->reports) {
+    for (;;) {
+        int64_t more = state.report < config->reports ||
+                       (config->until != NULL && !support_exists(config->until));
+        TROUPE_TRY(troupe_allreduce(me, &more, 1, TROUPE_MAX));
+        if (!more)
+            return TROUPE_OK;
         usleep((useconds_t)config->pause_ms * 1000);
-        TROUPE_TRY(troupe_barrier(me));
         state.report++;
         state.rank = me->rank;
         TROUPE_TRY(troupe_save(part, me, &state));
         TROUPE_TRY(troupe_report(me, {"world", me->world}));
     }
-    return TROUPE_OK;
 }
 TROUPE_TRAINER(save_parts, parts);
 
@@ -74,6 +78,8 @@ struct user {
     _Atomic bool done, gone;
     // What it does, once and on a thread of its own, while it is told of such a thing.
     act *at_logs, *at_checkpoints, *at_wishes;
+    pthread_t actor;
+    bool acts;                            // The thread is to be joined.
     _Atomic bool submitted, acted, looks; // `looks`: from then on wishes are held up.
 };
 
@@ -89,23 +95,21 @@ static void *run_act(void *pair)
     return NULL;
 }
 
-// Acts, and waits until that is done, or for some time, where it waits for who is told.
-static void act_once(user *it, act *what)
+// Acts, and waits until that is done, or for that time, where it waits for who is told.
+static void act_once(user *it, act *what, long most_ms)
 {
     static void *pair[2];
-    pthread_t thread;
     if (!what || atomic_exchange(&it->acted, true))
         return;
     memcpy(&pair[0], &what, sizeof what);
     pair[1] = it;
-    assert_int_equal(pthread_create(&thread, NULL, run_act, pair), 0);
+    assert_int_equal(pthread_create(&it->actor, NULL, run_act, pair), 0);
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += HELD_UP_MS * 1000000L;
-    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec += most_ms % 1000 * 1000000L;
+    until.tv_sec += most_ms / 1000 + until.tv_nsec / 1000000000L;
     until.tv_nsec %= 1000000000L;
-    if (pthread_timedjoin_np(thread, NULL, &until) != 0)
-        pthread_detach(thread);
+    it->acts = pthread_timedjoin_np(it->actor, NULL, &until) != 0;
 }
 
 static void see_accepted(void *of, const trp_accepted *what)
@@ -140,7 +144,7 @@ static void see_checkpoints(void *of, int64_t newest, int64_t best)
     (void)newest, (void)best;
     user *it = of;
     if (atomic_load(&it->state) == TROUPE_JOB_QUEUED && newest >= 0)
-        act_once(it, it->at_checkpoints);
+        act_once(it, it->at_checkpoints, SUPPORT_SOON_MS);
 }
 static void see_commit(void *of, trp_memory_commit *commit)
 {
@@ -148,7 +152,7 @@ static void see_commit(void *of, trp_memory_commit *commit)
 }
 static trp_log_sink see_logs(void *of)
 {
-    act_once(of, ((user *)of)->at_logs);
+    act_once(of, ((user *)of)->at_logs, SUPPORT_SOON_MS);
     return (trp_log_sink){0};
 }
 static void see_sentence(void *of, trp_level level, const char *text)
@@ -166,7 +170,7 @@ static void tell_wishes(void *of, trp_wishes *wishes)
     *wishes = it->wishes;
     pthread_mutex_unlock(&it->lock);
     if (atomic_load(&it->looks)) // They are known, and have not come true yet.
-        act_once(it, it->at_wishes);
+        act_once(it, it->at_wishes, HELD_UP_MS);
 }
 static void see_end(void *of, const trp_outcome *outcome)
 {
@@ -237,18 +241,26 @@ static bool is_gone(void *of)
 
 static void expect_end(user *it, troupe_status status)
 {
-    if (!support_wait_until(is_done, it, 5000)) {
+    if (!support_wait_until(is_done, it, SUPPORT_SOON_MS)) {
         wish(it, (trp_wishes){.stop = true, .kill = TROUPE_CANCELLED, .why = "it hangs"});
         (void)support_wait_until(is_done, it, SUPPORT_SOON_MS);
         fail_msg("the job does not end");
     }
     assert_int_equal(atomic_load(&it->status), status);
+    if (it->acts) // It has the job, too, which may end before it is through.
+        assert_int_equal(pthread_join(it->actor, NULL), 0);
     trp_job_release(it->job);
     assert_true(support_wait_until(is_gone, it, SUPPORT_SOON_MS));
     pthread_mutex_destroy(&it->lock);
 }
 
 // ---- the moments
+
+// The job may end now.
+static void let_end(const parts *config)
+{
+    support_write_file(config->until, "", 0);
+}
 
 static void go_on(user *it)
 {
@@ -260,7 +272,8 @@ static void go_on(user *it)
 static void test_a_newer_wish_is_not_overtaken_by_an_older_one(void **state)
 {
     (void)state;
-    parts config = {.reports = 20, .pause_ms = 10};
+    char *until = support_path(storage, "overtaken-until");
+    parts config = {.reports = 20, .pause_ms = 10, .until = until};
     user it = {.at_wishes = go_on};
     submit(&it, &troupe_trainer_save_parts, &config,
            &(troupe_train_options){.size = sizeof(troupe_train_options),
@@ -270,7 +283,9 @@ static void test_a_newer_wish_is_not_overtaken_by_an_older_one(void **state)
     assert_true(support_wait_until(is_running, &it, SUPPORT_SOON_MS));
     atomic_store(&it.looks, true);
     wish(&it, (trp_wishes){.pause = true});
+    let_end(&config);
     expect_end(&it, TROUPE_OK);
+    free(until);
 }
 
 static void kill_it(user *it)
@@ -321,6 +336,11 @@ static void test_a_coordinator_that_cannot_begin_lets_go_of_the_folder(void **st
     free(go);
 }
 
+static bool has_acted(void *of)
+{
+    return atomic_load(&((user *)of)->acted);
+}
+
 static void wish_for_two(user *it)
 {
     wish(it, (trp_wishes){.ranks = 2, .resizes = 2});
@@ -330,7 +350,8 @@ static void wish_for_two(user *it)
 static void test_a_size_that_is_impossible_gives_way_to_a_newer_wish(void **state)
 {
     (void)state;
-    parts config = {.reports = 10, .pause_ms = 20};
+    char *until = support_path(storage, "newer-until");
+    parts config = {.reports = 10, .pause_ms = 20, .until = until};
     user it = {.at_checkpoints = wish_for_two};
     submit(&it, &troupe_trainer_save_parts, &config,
            &(troupe_train_options){.size = sizeof(troupe_train_options),
@@ -339,8 +360,10 @@ static void test_a_size_that_is_impossible_gives_way_to_a_newer_wish(void **stat
                                    .name = "newer-size"});
     assert_true(support_wait_until(is_running, &it, SUPPORT_SOON_MS));
     wish(&it, (trp_wishes){.ranks = 4, .resizes = 1});
+    assert_true(support_wait_until(has_acted, &it, SUPPORT_SOON_MS));
+    let_end(&config);
     expect_end(&it, TROUPE_OK);
-    assert_true(atomic_load(&it.acted));
+    free(until);
 }
 
 // Something else is wrong than the size: going back to the one before does not help for ever.
@@ -362,7 +385,8 @@ static void test_a_resize_that_always_fails_ends_the_run(void **state)
     fickle_source source = {1};
     troupe_job *job;
     troupe_result *result;
-    troupe_must(troupe_submit(save_parts, &config, NULL, &job, .ranks = 2, .storage = storage,
+    // What is saved may not go on with another number of ranks.
+    troupe_must(troupe_submit(say_world, &config, NULL, &job, .ranks = 2, .storage = storage,
                               .name = "fickle", .data = troupe_data_with(fickle, &source)));
     troupe_job_status now;
     do {
@@ -370,7 +394,7 @@ static void test_a_resize_that_always_fails_ends_the_run(void **state)
         troupe_job_status_get(job, &now);
     } while (now.state != TROUPE_JOB_RUNNING);
     assert_int_equal(troupe_job_resize(job, 1), TROUPE_OK);
-    troupe_status waited = troupe_job_wait(job, 5000, &result);
+    troupe_status waited = troupe_job_wait(job, SUPPORT_SOON_MS, &result);
     if (waited != TROUPE_OK)
         troupe_job_close(&job);
     assert_int_equal(waited, TROUPE_OK);
@@ -413,7 +437,7 @@ static void test_a_smaller_size_that_always_fails_ends_the_run(void **state)
                               .storage = storage, .name = "has-most"));
     assert_true(is_in(&running, other));
     troupe_job_go_on(job);
-    troupe_status waited = troupe_job_wait(job, 5000, &result);
+    troupe_status waited = troupe_job_wait(job, SUPPORT_SOON_MS, &result);
     troupe_job_close(&other);
     if (waited != TROUPE_OK)
         troupe_job_close(&job);
@@ -474,7 +498,8 @@ static void test_a_lost_stop_is_made_good_for_a_queued_job(void **state)
 static void test_what_a_resting_run_was_refused_is_asked_for_again(void **state)
 {
     (void)state;
-    parts config = {.reports = 20, .pause_ms = 10};
+    char *until = support_path(storage, "refused-until");
+    parts config = {.reports = 20, .pause_ms = 10, .until = until};
     user it = {0};
     submit(&it, &troupe_trainer_save_parts, &config,
            &(troupe_train_options){.size = sizeof(troupe_train_options),
@@ -485,8 +510,10 @@ static void test_what_a_resting_run_was_refused_is_asked_for_again(void **state)
     wish(&it, (trp_wishes){.pause = true});
     assert_true(support_wait_until(is_paused, &it, SUPPORT_SOON_MS));
     atomic_store(&it.job->refused, true);
+    let_end(&config);
     wish(&it, (trp_wishes){.pause = false});
     expect_end(&it, TROUPE_OK);
+    free(until);
 }
 
 int main(int argc, char **argv)
