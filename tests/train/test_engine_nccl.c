@@ -419,10 +419,20 @@ static void test_a_killed_rank_ends_what_is_on_the_devices(void **state)
     unsetenv("STANDIN_STUCK");
 }
 
+enum { AWAY_MS = 1000 };
+
+// After all have begun, which may take a while: from here on none waits longer.
+static void hurry(trp_member *group)
+{
+    CHECK(trp_barrier(group) == TROUPE_OK);
+    group->timeout_ms = AWAY_MS;
+}
+
 static void one_stays_away(trp_member *group)
 {
     float values[4] = {0};
     sum_once(group);
+    hurry(group);
     void *device = on_device(group, values, sizeof values);
     if (group->rank == 2) // Until the others have given it up.
         while (trp_member_is_whole(group))
@@ -436,6 +446,7 @@ static void devices_stand_still(trp_member *group)
 {
     float values[4] = {0};
     setenv("STANDIN_STUCK", "2", 1);
+    hurry(group);
     void *device = on_device(group, values, sizeof values);
     troupe_status status = TROUPE_OK;
     for (int round = 0; round < 3 && status == TROUPE_OK; round++)
@@ -456,6 +467,7 @@ static void one_hangs(trp_member *group)
     void *device = on_device(group, values, sizeof values);
     if (group->rank == hanging_rank)
         setenv("STANDIN_HANG", hanging, 1);
+    hurry(group);
     troupe_status status = TROUPE_OK;
     for (int round = 0; round < 3 && status == TROUPE_OK; round++)
         status = trp_allreduce(group, device, 4, TROUPE_FLOAT32, TROUPE_SUM);
@@ -510,7 +522,7 @@ static void test_what_does_not_end_is_ended_in_time(void **state)
             setenv("STANDIN_LOG", path, 1);
         free(path);
         teams[i] = team_make(&trp_engine_shm, parts[i].world);
-        team_start(&teams[i], parts[i].play, parts[i].play == finalize_hangs ? TIMEOUT_MS : 1000);
+        team_start(&teams[i], parts[i].play, TIMEOUT_MS);
     }
     for (int i = 0; i < PARTS; i++)
         team_end(&teams[i], -1);
