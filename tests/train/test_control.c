@@ -11,7 +11,7 @@
 #include <train/engine_shm.h>
 #include <unistd.h>
 
-enum { WORLD_MAX = 4, REPORTS_MAX = 1000000000 };
+enum { WORLD_MAX = 4, REPORTS_MAX = 1000000000, LONG_MS = 60000 };
 
 // Beside the group, so that the test sees what the ranks did.
 typedef struct notes {
@@ -57,7 +57,7 @@ static int run_rank(scene *all, int rank, int first, useconds_t pause_us)
 {
     trp_member member;
     if (trp_member_open(&member, all->control, size_of(all->world), &trp_engine_shm, rank,
-                        all->world, 1000, 0))
+                        all->world, LONG_MS, 0))
         return 2;
     for (int number = first; number < first + REPORTS_MAX; number++) {
         trp_report_turn turn;
@@ -167,9 +167,10 @@ static void test_an_end_lets_a_waiting_report_go(void **state)
 
 // ---- orders: a driver that orders at random moments, ranks that never meet
 
-enum { ORDERED_MAX = 40000, ORDER_BYTES = 900 };
+enum { ORDERED_MAX = 40000, ORDER_BYTES = 900, AN_ORDER = 512 };
 
 typedef struct seen {
+    _Atomic int ordered;                        // By the driver, which ranks do not run away from.
     _Atomic int reported[WORLD_MAX];            // As the coordinator hears of it.
     uint32_t revisions[WORLD_MAX][ORDERED_MAX]; // After each report.
     int stops[WORLD_MAX][ORDERED_MAX];          // What was known of the stop then.
@@ -188,9 +189,11 @@ static int obey(orders *all, int rank, uint32_t first_revision, useconds_t pause
     trp_member member;
     uint32_t revision = first_revision;
     if (trp_member_open(&member, all->control, size_of(all->world), &trp_engine_shm, rank,
-                        all->world, 20000, first_revision))
+                        all->world, LONG_MS, first_revision))
         return 2;
     for (int number = 1; number < ORDERED_MAX; number++) {
+        while (number / AN_ORDER > atomic_load(&all->seen->ordered))
+            usleep(100);
         trp_report_turn turn;
         const void *data;
         size_t size;
@@ -257,6 +260,7 @@ static void command(const orders *all, uint32_t first, int *from, int count, uns
             usleep((useconds_t)(rand_r(seed) % 300));
         size_t size = sizeof first + (size_t)rand_r(seed) % (ORDER_BYTES - sizeof first);
         from[i] = order(all, first + 1 + (uint32_t)i, size);
+        atomic_fetch_add(&all->seen->ordered, 1);
         awaited what = {all, from[i]};
         // The last one may still be in flight when the stop comes.
         if (i + 1 < count)
@@ -302,6 +306,7 @@ static void test_all_ranks_obey_each_order_with_the_same_report(void **state)
         int from[COUNT];
         command(&all, first, from, COUNT, &seed);
         int later = round % 3, stop = trp_control_stop(all.control, later);
+        atomic_fetch_add(&all.seen->ordered, 1);
         assert_int_equal(order(&all, first + COUNT + 1, 64), 0); // Nothing follows a stop.
         for (int rank = 0; rank < world; rank++) {
             int status = 0;
