@@ -185,8 +185,8 @@ static void test_a_driver_waits_for_what_cleans_its_run(void **state)
     cleaner = start(run, CLEANS);
     assert_int_equal(cleaner.status, TROUPE_OK);
     assert_int_equal(trp_alive_clean(run, &alive), TROUPE_BUSY);
-    assert_int_equal(pthread_create(&thread, NULL, end_soon, &cleaner), 0);
     int64_t start_ms = support_now_ms();
+    assert_int_equal(pthread_create(&thread, NULL, end_soon, &cleaner), 0);
     assert_int_equal(trp_alive_take(run, &alive), TROUPE_OK);
     assert_true(support_now_ms() - start_ms >= 50);
     pthread_join(thread, NULL);

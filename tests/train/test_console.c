@@ -16,8 +16,18 @@
 #include <troupe.h>
 #include <unistd.h>
 
-TROUPE_STRUCT(plan, (int, reports), (int, pause_ms), (int, killed_at), (bool, fails));
+// Where it is to be shown in lines, its last report waits until that file has one.
+TROUPE_STRUCT(plan, (int, reports), (int, pause_ms), (int, killed_at), (bool, fails),
+              (troupe_text, shown));
 TROUPE_STRUCT(place, (int, report));
+
+static bool is_shown(void *config)
+{
+    char *text = support_read_file(((const plan *)config)->shown);
+    bool shown = text != NULL && strstr(text, ": RUNNING, ") != NULL;
+    free(text);
+    return shown;
+}
 
 static troupe_status fit(troupe_rank *me, const plan *config)
 {
@@ -33,6 +43,10 @@ static troupe_status fit(troupe_rank *me, const plan *config)
             TROUPE_TRY(troupe_save(place, me, &at));
         printf("report %d of %d\n", at.report, me->rank);
         usleep((useconds_t)config->pause_ms * 1000);
+        plan shown = *config;
+        if (config->shown != NULL && at.report == config->reports &&
+            !support_wait_until(is_shown, &shown, SUPPORT_SOON_MS))
+            return troupe_fail(TROUPE_FAILED, "no line is shown");
         TROUPE_TRY(troupe_report(me, {"loss", 1.0 / at.report}, {"epoch", at.report}));
         TROUPE_TRY(troupe_barrier(me));
     }
@@ -278,8 +292,10 @@ static void test_a_file_has_lines_where_that_is_wanted(void **state)
     enum { LINE_MS = 250 };
     assert_int_equal(trp_console_line_ms, 5000);
     trp_console_line_ms = LINE_MS;
-    text = read_in_file((plan){.reports = 30, .pause_ms = 20}, TROUPE_CONSOLE_ON);
+    char *shown = support_path(folder, "out");
+    text = read_in_file((plan){.reports = 30, .pause_ms = 20, .shown = shown}, TROUPE_CONSOLE_ON);
     trp_console_line_ms = 5000;
+    free(shown);
     assert_null(strchr(text, '\033'));
     assert_int_equal(count(text, "Started distributed worker processes:\n"), 1);
     assert_int_equal(count(text, "(filesystem=local, path="), 15);
