@@ -235,16 +235,21 @@ typedef struct wanted {
     int lines;
 } wanted;
 
+// Of both ranks.
 static bool has_lines(void *user)
 {
     const wanted *it = (const wanted *)user;
-    char *path = support_path(it->run, "log/rank_00001.log"), *text = support_read_file(path);
     int count = 0;
-    for (const char *at = text; at != NULL && (at = strstr(at, "\nline ")) != NULL; at++)
-        count++;
-    free(text);
-    free(path);
-    return count == it->lines;
+    for (int rank = 0; rank < 2; rank++) {
+        char name[32];
+        snprintf(name, sizeof name, "log/rank_%05d.log", rank);
+        char *path = support_path(it->run, name), *text = support_read_file(path);
+        for (const char *at = text; at != NULL && (at = strstr(at, "\nline ")) != NULL; at++)
+            count++;
+        free(text);
+        free(path);
+    }
+    return count == 2 * it->lines;
 }
 
 static bool has_been_called(void *user)
