@@ -184,6 +184,7 @@ static size_t fill_store(trp_object *held, size_t most)
 static void test_a_full_store_leaves_the_last_commit(void **state)
 {
     (void)state;
+    (void)count_when_quiet(); // What an earlier run gives back would be room.
     trp_object held[256];
     board_settings config = board_plain(where, ONE_HAS_NO_ROOM);
     troupe_job *job;

@@ -327,8 +327,10 @@ static void *read_wishes(void *user)
            receive_all(far->line, data, begin.size)) {
         assert_int_equal(begin.kind, WISHES);
         troupe_must(troupe_unpack(trp_wishes, data, begin.size, &wishes));
+        trp_job_hold(far->job); // Once it knows of the stop it may end before this returns.
         atomic_store(&far->stop, wishes.stop);
         trp_job_look(far->job);
+        trp_job_release(far->job);
     }
     return NULL;
 }
