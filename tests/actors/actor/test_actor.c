@@ -43,8 +43,8 @@ static troupe_status shop_sell(shop *self, const int64_t *amount, int64_t *total
     return TROUPE_OK;
 }
 
-// Shared with the worker processes: how many rests have begun.
-static _Atomic int *rests;
+// Shared with the worker processes: how many rests have begun, and whether those that wait may end.
+static _Atomic int *rests, *may_go;
 
 static troupe_status shop_rest(shop *self, const int *milliseconds, int *out)
 {
@@ -52,6 +52,15 @@ static troupe_status shop_rest(shop *self, const int *milliseconds, int *out)
     ++*rests;
     usleep((unsigned)*milliseconds * 1000);
     *out = *milliseconds;
+    return TROUPE_OK;
+}
+
+static troupe_status shop_hold(shop *self, const troupe_none *nothing, int *out)
+{
+    (void)self, (void)nothing, (void)out;
+    ++*rests;
+    while (*may_go == 0)
+        usleep(500);
     return TROUPE_OK;
 }
 
@@ -71,7 +80,7 @@ static troupe_status shop_retire(shop *self, const troupe_none *nothing, int *ou
 
 TROUPE_ACTOR_INIT(shop, (shop_open, setup), shop_close, (shop_sell, int64_t, int64_t),
                   (shop_rest, int, int), (shop_who, troupe_none, troupe_actor),
-                  (shop_retire, troupe_none, int));
+                  (shop_retire, troupe_none, int), (shop_hold, troupe_none, int));
 
 typedef struct other {
     int nothing;
@@ -89,6 +98,8 @@ static int set_up(void **state)
     (void)state;
     if (rests == NULL)
         rests = support_share(sizeof *rests);
+    if (may_go == NULL)
+        may_go = support_share(sizeof *may_go);
     return troupe_start(0, NULL, .workers = 2, .threads = 2) == TROUPE_OK ? 0 : -1;
 }
 
@@ -195,8 +206,9 @@ static void test_killing(void **state)
         int rested;
         troupe_must(troupe_get(int64_t, troupe_call(actor, shop_sell, 1), &total));
         int begun = *rests + 1;
-        bool isolated = places[p] == TROUPE_PLACE_ISOLATED; // Else its end is waited for.
-        troupe_ref running = troupe_call(actor, shop_rest, isolated ? 10000 : 300);
+        bool isolated = places[p] == TROUPE_PLACE_ISOLATED;
+        *may_go = 0;
+        troupe_ref running = troupe_call(actor, shop_hold);
         assert_true(support_wait_until(rests_begun, &begun, SUPPORT_SOON_MS));
         for (int i = 0; i < QUEUED; i++)
             queued[i] = troupe_call(actor, shop_sell, 1);
@@ -207,6 +219,7 @@ static void test_killing(void **state)
             assert_int_equal(troupe_last_error()->executed, TROUPE_EXECUTED_NO);
             assert_non_null(strstr(troupe_last_error()->text, "was killed"));
         }
+        *may_go = !isolated; // Else it ends with its process.
         troupe_status status = troupe_get(int, running, &rested);
         if (isolated) {
             assert_int_equal(status, TROUPE_MAYBE_EXECUTED);

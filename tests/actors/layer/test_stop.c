@@ -3,6 +3,8 @@
 // timeout: 120
 #include <support.h>
 
+#include <actors/ref/call_table.h>
+#include <actors/sched/scheduler.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -50,6 +52,28 @@ static troupe_status idler_rest(idler *self, const int *milliseconds, int *out)
     *out = *milliseconds;
     return TROUPE_OK;
 }
+// Until the runtime is being stopped, and a little longer.
+static troupe_status idler_outlast(idler *self, const troupe_none *nothing, int *out)
+{
+    (void)self, (void)nothing, (void)out;
+    begun++;
+    while (!trp_actors_stopping())
+        usleep(500);
+    usleep(50000);
+    finished++;
+    return TROUPE_OK;
+}
+// Until it is let go.
+static _Atomic bool let_go;
+static troupe_status idler_stay(idler *self, const troupe_none *nothing, int *out)
+{
+    (void)self, (void)nothing, (void)out;
+    begun++;
+    while (!let_go)
+        usleep(500);
+    finished++;
+    return TROUPE_OK;
+}
 static troupe_status idler_await(idler *self, const troupe_ref *in, int *out)
 {
     (void)self;
@@ -59,7 +83,8 @@ static troupe_status idler_await(idler *self, const troupe_ref *in, int *out)
     return awaited == TROUPE_OK ? TROUPE_OK : TROUPE_FAILED;
 }
 TROUPE_ACTOR_INIT(idler, (idler_init, troupe_none), idler_deinit, (idler_add, int64_t, int64_t),
-                  (idler_rest, int, int), (idler_await, troupe_ref, int));
+                  (idler_rest, int, int), (idler_outlast, troupe_none, int),
+                  (idler_stay, troupe_none, int), (idler_await, troupe_ref, int));
 
 static void test_starts_and_stops_again(void **state)
 {
@@ -118,11 +143,11 @@ static void test_running_methods_finish(void **state)
     troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = 4,
                              .stop_timeout_ms = PATIENCE_MS));
     idler_actor runs = troupe_spawn(idler);
-    troupe_ref_drop(troupe_call(runs, idler_rest, 200));
-    troupe_ref_drop(troupe_call(runs, idler_rest, 200)); // Never begins.
+    troupe_ref_drop(troupe_call(runs, idler_outlast));
+    troupe_ref_drop(troupe_call(runs, idler_outlast)); // Never begins.
     // One that waits for what will not be run any more must not hold the stop up.
     idler_actor waits = troupe_spawn(idler);
-    troupe_ref queued = troupe_call(runs, idler_rest, 200);
+    troupe_ref queued = troupe_call(runs, idler_outlast);
     troupe_ref_drop(troupe_call_from(waits, idler_await, &queued));
     await_begun(2);
     int64_t begin = support_now_ms();
@@ -143,27 +168,41 @@ static void *wait_in_thread(void *user)
     return (void *)(intptr_t)troupe_get(int, *ref, &out);
 }
 
+// Whether a thread waits for that call.
+static bool is_awaited(void *call)
+{
+    trp_entry *entry = trp_entry_lock(((const troupe_ref *)call)->id);
+    if (entry == NULL)
+        return false;
+    bool is = entry->watched > 0;
+    trp_entry_unlock(entry);
+    return is;
+}
+
 static void test_threads_that_wait_are_freed(void **state)
 {
     (void)state;
     begun = finished = ended = 0;
+    let_go = false;
     troupe_must(troupe_start(0, NULL, .workers = 1, .threads = 1, .stop_timeout_ms = 100));
     idler_actor there = troupe_spawn(idler, .place = TROUPE_PLACE_WORKER);
     idler_actor here = troupe_spawn(idler, .place = TROUPE_PLACE_HERE);
-    troupe_ref refs[3] = {troupe_call(there, idler_rest, 60000), troupe_call(here, idler_rest, 300),
-                          troupe_call(here, idler_rest, 300)};
+    troupe_ref refs[3] = {troupe_call(there, idler_rest, 60000), troupe_call(here, idler_stay),
+                          troupe_call(here, idler_stay)};
     await_begun(1);
     pthread_t threads[3];
     void *status[3];
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, wait_in_thread, &refs[i]), 0);
-    assert_int_equal(troupe_get(int, refs[2], &(int){0}, 20), TROUPE_TIMED_OUT);
+        assert_true(support_wait_until(is_awaited, &refs[i], SUPPORT_SOON_MS));
+    }
     assert_int_equal(troupe_stop(), 0);
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], &status[i]);
     assert_int_equal((intptr_t)status[0], TROUPE_MAYBE_EXECUTED);
     assert_int_equal((intptr_t)status[1], TROUPE_MAYBE_EXECUTED); // It had begun.
     assert_int_equal((intptr_t)status[2], TROUPE_NOT_EXECUTED);
+    let_go = true;
     int one = 1; // It was left behind, and ends with its actor's deinit.
     assert_true(support_wait_until(is_finished, &one, SUPPORT_SOON_MS));
 }
@@ -264,7 +303,7 @@ static void test_what_waits_has_begun(void **state)
     begun = finished = 0;
     troupe_must(troupe_start(0, NULL, .workers = TROUPE_NONE, .threads = 2));
     idler_actor runs = troupe_spawn(idler), waits = troupe_spawn(idler);
-    troupe_ref_drop(troupe_call(runs, idler_rest, 300));
+    troupe_ref_drop(troupe_call(runs, idler_outlast));
     await_begun(1);
     troupe_ref queued = troupe_call(runs, idler_rest, 1);
     troupe_ref call = troupe_call_from(waits, idler_await, &queued);
@@ -272,7 +311,8 @@ static void test_what_waits_has_begun(void **state)
     pthread_t thread;
     void *status;
     assert_int_equal(pthread_create(&thread, NULL, wait_in_thread, &call), 0);
-    assert_int_equal(troupe_get(int, queued, &(int){0}, 20), TROUPE_TIMED_OUT);
+    assert_true(support_wait_until(is_awaited, &call, SUPPORT_SOON_MS));
+    assert_true(support_wait_until(is_awaited, &queued, SUPPORT_SOON_MS));
     assert_int_equal(troupe_stop(), 0);
     pthread_join(thread, &status);
     // Ended by the stop, or by the method, whose own wait had ended just before.
