@@ -238,15 +238,22 @@ static void test_a_deadline_can_end_the_process(void **state)
     (void)state;
     for (uint32_t retries = 0; retries < 2; retries++) {
         patient_actor actor = make(TROUPE_PLACE_ISOLATED);
-        patient_actor forced =
-            troupe_with(actor, .deadline_ms = 50, .force_at_deadline = true, .retries = retries);
         int pid, value;
         troupe_must(troupe_get(int, troupe_call(actor, patient_pid), &pid));
-        troupe_ref call = troupe_call(forced, patient_wait, 0);
-        assert_int_equal(troupe_get(int, call, &value), TROUPE_DEADLINE_EXCEEDED);
+        // What has not begun by then is not run, and its process lives on: so it may be where the
+        // machine has other work.
+        troupe_status next = TROUPE_OK;
+        for (uint32_t ms = 50; next == TROUPE_OK && ms < SUPPORT_SOON_MS; ms *= 2) {
+            patient_actor hasty = troupe_with(actor, .deadline_ms = ms, .force_at_deadline = true,
+                                              .retries = retries);
+            assert_int_equal(troupe_get(int, troupe_call(hasty, patient_wait, 0), &value),
+                             TROUPE_DEADLINE_EXCEEDED);
+            next = troupe_get(int, troupe_call(actor, patient_pid), &value, SUPPORT_SOON_MS);
+            assert_true(next != TROUPE_OK || atomic_load(&shared->running) == 0);
+        }
         assert_true(support_processes_end(&pid, 1, SUPPORT_SOON_MS));
-        forced = troupe_with(actor, .force_at_deadline = true, .retries = retries);
-        call = troupe_call(forced, patient_wait, 0);
+        patient_actor forced = troupe_with(actor, .force_at_deadline = true, .retries = retries);
+        troupe_ref call = troupe_call(forced, patient_wait, 0);
         assert_int_equal(troupe_get(int, call, &value), TROUPE_INVALID); // Without a deadline.
     }
 }
