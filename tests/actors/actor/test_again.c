@@ -353,6 +353,7 @@ static void test_cancelled_between_attempts(void **state)
         assert_int_equal(view_of(actor).restarts, 1);
         prepare(1);
         troupe_ref call = troupe_call(troupe_with(actor, .retries = 3), hydra_try, true);
+        support_await_counter(&shared->runs, 1);
         assert_int_equal(troupe_get(int, call, &runs, ATTEMPT_MS), TROUPE_TIMED_OUT);
         assert_int_equal(shared->runs, 1);
         assert_int_equal(troupe_cancel(call, .force = places[p] == TROUPE_PLACE_ISOLATED),

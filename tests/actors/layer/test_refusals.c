@@ -65,9 +65,12 @@ static troupe_status clerk_write(clerk *self, const pair *in, int *out)
     return TROUPE_OK;
 }
 
+static _Atomic int *rests; // Shared with the worker: how many have begun.
+
 static troupe_status clerk_rest(clerk *self, const int *ms, int *out)
 {
     (void)self, (void)out;
+    ++*rests;
     for (int i = 0; i < *ms && !troupe_cancelled(); i++)
         usleep(1000);
     return TROUPE_OK;
@@ -311,7 +314,9 @@ static void test_calls(void **state)
     double half;
     expect(troupe_get(double, object, &half), TROUPE_WRONG_TYPE, "the reference is to");
     troupe_ref_drop(object);
+    int wanted = *rests + 1;
     troupe_ref slow = troupe_call(actor, clerk_rest, 60000);
+    support_await_counter(rests, wanted);
     expect(troupe_get(int, slow, &out, 1), TROUPE_TIMED_OUT,
            "was not ready in time; the reference stays valid");
     troupe_ref behind = troupe_call(actor, clerk_rest, 1);
@@ -474,6 +479,7 @@ static void test_starting(void **state)
 
 int main(void)
 {
+    rests = support_share(sizeof *rests);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_starting),
         cmocka_unit_test_setup(test_inside_methods, set_up),

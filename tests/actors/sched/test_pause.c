@@ -27,6 +27,12 @@ static troupe_status sink_take(sink *self, const int64_t *number, troupe_none *n
     return TROUPE_OK;
 }
 
+static bool is_held(void *unused)
+{
+    (void)unused;
+    return holds;
+}
+
 static troupe_status sink_hold(sink *self, const troupe_none *from, troupe_none *none)
 {
     (void)self, (void)from, (void)none;
@@ -209,10 +215,10 @@ static void test_an_actor_that_does_not_run_delays_no_other(void **state)
     sink_actor to = troupe_spawn(sink, .place = TROUPE_PLACE_HERE);
     source_actor from = troupe_spawn(source, .place = TROUPE_PLACE_HERE);
     troupe_ref held = troupe_call(to, sink_hold);
+    assert_true(support_wait_until(is_held, NULL, SUPPORT_SOON_MS));
     troupe_must(
         troupe_get(int64_t, troupe_call_from(from, source_pour, &to), &sent, SUPPORT_SOON_MS));
     assert_int_equal(sent, DEEP);
-    assert_true(holds);
     sem_post(&gate);
     troupe_none none;
     troupe_must(troupe_get(troupe_none, held, &none));
