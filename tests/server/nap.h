@@ -88,10 +88,15 @@ static inline volatile sig_atomic_t *nap_signal(void)
     return &came;
 }
 
+static inline volatile sig_atomic_t *nap_end(void)
+{
+    static volatile sig_atomic_t came;
+    return &came;
+}
+
 static inline void nap_be_told(int number)
 {
-    (void)number;
-    *nap_signal() = 1;
+    *(number == SIGUSR2 ? nap_end() : nap_signal()) = 1;
 }
 
 static inline void nap_append(const char *folder, const char *name, const char *text)
@@ -160,7 +165,8 @@ static inline int nap_main(char **argv)
     nap_begin(&it, slots);
     nap_take(&it, &it.order.wishes);
     signal(SIGUSR1, nap_be_told);
-    while (done < reports && !it.stop && !it.kill && !it.leave) {
+    signal(SIGUSR2, nap_be_told); // It ends, as if it had made all of its reports.
+    while (done < reports && *nap_end() == 0 && !it.stop && !it.kill && !it.leave) {
         if (*nap_signal() != 0) { // It is to say hello anew, by another connection.
             *nap_signal() = 0;
             trp_server_link_close(&link);
