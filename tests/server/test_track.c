@@ -196,17 +196,17 @@ static void test_a_receiver_that_fails_is_tried_again(void **state)
     make_job(1, "null");
     end_job(1, TROUPE_OK, NULL);
     configure("/hook", NULL);
-    receiver_refuse(1, 503);
+    receiver_refuse(1, 503, 0);
     send_all_there_is();
     assert_int_equal(receiver.requests, 2);
     assert_int_equal(receiver.hook_count, 1);
     // What is refused is not.
     make_job(2, "null");
     end_job(2, TROUPE_OK, NULL);
-    receiver_refuse(100, 410);
+    receiver_refuse(100, 410, 0);
     send_all_there_is();
     assert_int_equal(receiver.requests, 3);
-    receiver_refuse(0, 0);
+    receiver_refuse(0, 0, 0);
     send_all_there_is();
     assert_int_equal(receiver.requests, 3);
 }
@@ -245,19 +245,16 @@ static void test_what_refuses_is_asked_less_often(void **state)
     begin_run(1);
     end_job(1, TROUPE_OK, NULL);
     configure(NULL, "");
-    receiver_refuse(1000, 401);
+    receiver_refuse(1000, 401, 200);
     char *log = support_path(at.state, "track.log");
     support_write_file(log, "", 0);
     free(log);
     pid_t sender = start_sender();
-    assert_true(support_wait_until(log_says, "answered 401", SOON));
-    pthread_mutex_lock(&receiver.lock);
-    receiver.code = 200;
-    pthread_mutex_unlock(&receiver.lock);
+    bool refused = support_wait_until(log_says, "answered 401", SOON);
     bool doubled = support_wait_until(log_says, "it is no MLflow: it is tried again in 2 s", SOON);
     assert_int_equal(kill(sender, SIGKILL), 0);
     (void)await_sender(sender);
-    assert_true(doubled);
+    assert_true(refused && doubled);
 }
 
 static void test_a_long_token_is_sent(void **state)

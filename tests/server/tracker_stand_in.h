@@ -39,7 +39,8 @@ static struct receiver {
     int listener, port;
     _Atomic bool ends;
     int requests;    // So far.
-    int fails, code; // So many of the next ones are answered with that code.
+    int fails, code; // So many of the next ones are answered with that code,
+    int then;        // and those behind the first of them with this one; 0: with the same.
     char token[8000];
     int padding;     // So many bytes are added to each answer.
     int kill_at;     // At that request the process below is killed: -1: at none;
@@ -203,9 +204,11 @@ static inline int receiver_answer(const char *path, const char *head, const char
 {
     trp_json whole = {0};
     if (receiver.fails > 0) {
+        int code = receiver.code;
         receiver.fails--;
+        receiver.code = receiver.then != 0 ? receiver.then : code;
         strcpy(reply, "{\"error\": \"not now\"}");
-        return receiver.code;
+        return code;
     }
     if (body[0] != '\0')
         assert_int_equal(trp_json_parse(body, strlen(body), &whole), TROUPE_OK);
@@ -308,12 +311,14 @@ static inline void receiver_end(void)
     (void)close(receiver.listener);
 }
 
-// Has it refuse the next requests, with that code.
-static inline void receiver_refuse(int requests, int code)
+// Has it refuse the next requests, the first with that code, and those behind it with `then`, if
+// that is not 0.
+static inline void receiver_refuse(int requests, int code, int then)
 {
     pthread_mutex_lock(&receiver.lock);
     receiver.fails = requests;
     receiver.code = code;
+    receiver.then = then;
     pthread_mutex_unlock(&receiver.lock);
 }
 
