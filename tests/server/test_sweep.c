@@ -46,10 +46,20 @@ static void put(const settings *config, const char *what)
     fclose(file);
 }
 
+// Whether the test has them wait: no epoch begins while this file is there.
+static bool is_held(const settings *config)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/held", config->folder);
+    return support_exists(path);
+}
+
 // Waits for its turn: epoch by epoch, in each trial by trial. A report at which it may be ended
 // returns once that is decided, so this is the order of decisions.
 static void await_turn(const settings *config, int epoch)
 {
+    while (is_held(config))
+        usleep(1000);
     for (int other = 0; other < config->together; other++)
         while (!is_put(config, other, other < config->trial ? epoch : epoch - 1))
             usleep(1000);
@@ -322,15 +332,22 @@ static void test_a_tuner_that_is_killed_goes_on(void **state)
     }
 }
 
+// The first one's trials come to no end before the second has asked.
 static void test_two_tuners_do_not_run_one_sweep(void **state)
 {
     (void)state;
     trying of = resumed("busy", true);
     troupe_sweep *sweep;
+    char *folder = folder_of(&of), *held = support_path(folder, "held");
+    assert_int_equal(mkdir(folder, 0700), 0);
+    support_write_file(held, "", 0);
     pid_t pid = start_tuner("busy", "together");
-    await_turn_of(&of, (turn){.word = "1_2", .count = 1});
+    await_turn_of(&of, (turn){.word = "0_starts", .count = 1});
     assert_int_equal(tune(&of, &sweep), TROUPE_BUSY);
     assert_null(sweep);
+    assert_int_equal(unlink(held), 0);
+    free(held);
+    free(folder);
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
