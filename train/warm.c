@@ -372,8 +372,8 @@ static void be_copy(const char *state_folder, const trp_wire_order *order, trp_a
     if (nothing < 0 || dup2(nothing, STDOUT_FILENO) < 0 || dup2(nothing, STDERR_FILENO) < 0)
         _exit(EXIT_FAILURE);
     close(nothing);
-    be_first_to_go();
     go_to_server(state_folder, order);
+    be_first_to_go(); // Who sees that knows that the server was told.
     wait_for_jobs(order->warm_s * 1000 + LATE_MS, job);
 }
 

@@ -21,8 +21,8 @@
 #include <troupe.h>
 #include <unistd.h>
 
-static char *top, *storage, *witness, *mark,
-    *elsewhere; // Found in the environment by what is started.
+static char *top, *storage, *witness, *mark, *elsewhere,
+    *waits; // Found in the environment by what is started.
 
 TROUPE_STRUCT(plan, (int, reports), (int, step_us), (int, number));
 
@@ -127,6 +127,8 @@ static void be_main(void)
         fprintf(file, "%d\n", (int)getpid());
         (void)fclose(file);
     }
+    while (getenv("WARM_WAITS") != NULL && access(waits, F_OK) == 0)
+        usleep(1000);
     if (getenv("WARM_ELSEWHERE") != NULL)
         say_elsewhere();
     else
@@ -154,23 +156,54 @@ static int mains(void)
 
 // ---- processes
 
+static bool is_of_program(const char *process)
+{
+    char own[4096], path[300], exe[4096];
+    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
+    own[length > 0 ? length : 0] = '\0';
+    snprintf(path, sizeof path, "/proc/%s/exe", process);
+    length = readlink(path, exe, sizeof exe - 1);
+    exe[length > 0 ? length : 0] = '\0';
+    return strcmp(own, exe) == 0;
+}
+
+// Whether it began as a job's, as runners, their ranks and copies did.
+static bool is_of_job(const char *process)
+{
+    static const char variable[] = "TROUPE_IN_JOB=";
+    static char text[1 << 16];
+    char path[300];
+    snprintf(path, sizeof path, "/proc/%s/environ", process);
+    FILE *file = fopen(path, "re");
+    size_t size = file != NULL ? fread(text, 1, sizeof text, file) : 0;
+    if (file != NULL)
+        (void)fclose(file);
+    return memmem(text, size, variable, sizeof variable - 1) != NULL;
+}
+
 // The copy that waits, by what it has said of itself to the kernel; 0: none.
 static pid_t find_copy(void)
 {
-    char own[4096], path[300], exe[4096];
     pid_t found = 0;
-    ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    own[length > 0 ? length : 0] = '\0';
     DIR *all = opendir("/proc");
-    for (struct dirent *it; found == 0 && (it = readdir(all)) != NULL;) {
-        snprintf(path, sizeof path, "/proc/%s/exe", it->d_name);
-        length = readlink(path, exe, sizeof exe - 1);
-        exe[length > 0 ? length : 0] = '\0';
-        if (strcmp(own, exe) == 0 && score_of(it->d_name) == FIRST_TO_GO)
+    for (struct dirent *it; found == 0 && (it = readdir(all)) != NULL;)
+        if (is_of_program(it->d_name) && score_of(it->d_name) == FIRST_TO_GO)
             found = (pid_t)atoi(it->d_name);
-    }
     closedir(all);
     return found;
+}
+
+// Whether nothing of this program's jobs is left, nor a copy that nobody has heard of yet: it would
+// come to the next test's server.
+static bool is_alone(void *user)
+{
+    bool alone = true;
+    DIR *all = opendir("/proc");
+    (void)user;
+    for (struct dirent *it; alone && (it = readdir(all)) != NULL;)
+        alone = !is_of_program(it->d_name) || !is_of_job(it->d_name);
+    closedir(all);
+    return alone;
 }
 
 static bool is_there(void *user)
@@ -184,10 +217,15 @@ static bool has_no_copy(void *user)
     return !is_there(user);
 }
 
+// A copy says so to the kernel once it has written to the server, and that has read it by the time
+// that it answers somebody else: the next job is handed over.
 static pid_t await_copy(void)
 {
     assert_true(support_wait_until(is_there, NULL, SUPPORT_SOON_MS));
-    return find_copy();
+    assert_true(server_status().pid > 0);
+    pid_t copy = find_copy();
+    assert_true(copy > 0); // To be killed, perhaps.
+    return copy;
 }
 
 static int begin(void **state)
@@ -200,15 +238,16 @@ static int begin(void **state)
 static int clear(void **state)
 {
     (void)state;
-    static const char *const settings[] = {"WARM_HOLDS", "WARM_IGNORES",  "WARM_ELSEWHERE",
-                                           "WARM_READS", "WARM_NO_FORKS", "WARM_FULL",
-                                           "WARM_NO_LOG"};
+    static const char *const settings[] = {"WARM_HOLDS",  "WARM_IGNORES",  "WARM_ELSEWHERE",
+                                           "WARM_READS",  "WARM_NO_FORKS", "WARM_FULL",
+                                           "WARM_NO_LOG", "WARM_WAITS"};
     char command[600], output[400];
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         unsetenv(settings[i]);
     run_tool("server stop --jobs");
-    assert_true(support_wait_until(has_no_copy, NULL, SUPPORT_SOON_MS));
-    snprintf(command, sizeof command, "rm -rf %s/state %s %s %s", top, witness, mark, elsewhere);
+    assert_true(support_wait_until(is_alone, NULL, SUPPORT_SOON_MS));
+    snprintf(command, sizeof command, "rm -rf %s/state %s %s %s %s", top, witness, mark, elsewhere,
+             waits);
     assert_int_equal(support_run(command, output, sizeof output), 0);
     return 0;
 }
@@ -459,14 +498,35 @@ static void test_jobs_of_a_copy_outlive_it_and_the_server(void **state)
     troupe_job *job = submit(2, 40, 10000);
     assert_true(support_wait_until(has_reported, job, SUPPORT_SOON_MS));
     assert_int_equal(kill(copy, SIGKILL), 0);
-    pid_t server = server_status().pid;
-    assert_int_equal(kill(server, SIGKILL), 0);
+    kill_server();
     run_tool("server start --cpus 4 --warm 1 --no-gateway");
     assert_ends(job, 40);
     assert_int_equal(mains(), 1);
-    do_job(3);
-    (void)await_copy();
-    // Its time is over, at last.
+}
+
+static bool has_begun(void *user)
+{
+    (void)user;
+    return mains() == 1;
+}
+
+// It is seen while the server, which counts its time, stands still.
+static void test_the_time_of_a_copy_is_over_at_last(void **state)
+{
+    (void)state;
+    run_tool("server stop");
+    run_tool("server start --cpus 4 --warm 1 --no-gateway");
+    support_write_file(waits, "", 0);
+    setenv("WARM_WAITS", "1", 1);
+    troupe_job *job = submit(1, 2, 0);
+    assert_true(support_wait_until(has_begun, NULL, SUPPORT_SOON_MS));
+    pid_t server = server_status().pid;
+    assert_true(server > 0);
+    assert_int_equal(kill(server, SIGSTOP), 0);
+    assert_int_equal(unlink(waits), 0);
+    assert_true(support_wait_until(is_there, NULL, SUPPORT_SOON_MS));
+    assert_int_equal(kill(server, SIGCONT), 0);
+    assert_ends(job, 2);
     assert_true(support_wait_until(has_no_copy, NULL, SUPPORT_SOON_MS));
 }
 
@@ -486,6 +546,7 @@ int main(int argc, char **argv)
     witness = support_path(top, "witness");
     mark = support_path(top, "mark");
     elsewhere = support_path(top, "elsewhere");
+    waits = support_path(top, "waits");
     be_main();
     troupe_must(troupe_start(argc, argv, .cpus = 2)); // Does not return in a job.
     const struct CMUnitTest tests[] = {
@@ -505,6 +566,7 @@ int main(int argc, char **argv)
         TEST(test_how_a_runner_died_is_said),
         TEST(test_a_copy_that_hangs),
         TEST(test_jobs_of_a_copy_outlive_it_and_the_server),
+        TEST(test_the_time_of_a_copy_is_over_at_last),
     };
     return cmocka_run_group_tests(tests, NULL, end);
 }
