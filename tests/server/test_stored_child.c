@@ -5,6 +5,7 @@
 // cost: 10
 #include "pushed.h"
 
+#include <fcntl.h>
 #include <models/stored.h>
 #include <pthread.h>
 #include <signal.h>
@@ -275,6 +276,7 @@ static void ask_program(const char *request, int count, trp_stored_answer *answe
     pid_t pid = fork();
     if (pid == 0) {
         (void)dup2(ends[1], 9);
+        (void)fcntl(9, F_SETFD, 0); // Where it was that one.
         (void)execl(program, program, (char *)NULL);
         _exit(127);
     }
