@@ -36,8 +36,8 @@ static struct {
     trp_job *job;
     _Atomic(trp_server_link *) link; // NULL: there was no server yet.
     int64_t next_reports_ms;
-    int wake; // An eventfd.
-    volatile sig_atomic_t terminated;
+    int wake;               // An eventfd.
+    atomic_bool terminated; // By a signal, and read by all threads.
 
     pthread_mutex_t lock; // A job's lock may be held where this one is taken.
     trp_wishes wishes;
@@ -218,7 +218,7 @@ static bool is_ending(void)
 {
     pthread_mutex_lock(&runner.lock);
     bool ends = runner.leave || runner.done || runner.wishes.stop || runner.wishes.stop_next ||
-                runner.terminated != 0;
+                runner.terminated;
     pthread_mutex_unlock(&runner.lock);
     return ends;
 }
@@ -240,7 +240,7 @@ static void give_wishes(void *user, trp_wishes *wishes)
     (void)user;
     pthread_mutex_lock(&runner.lock);
     *wishes = runner.wishes;
-    wishes->pause |= runner.terminated != 0;
+    wishes->pause |= runner.terminated;
     wishes->stop_next |= trp_runner_gate_stops();
     pthread_mutex_unlock(&runner.lock);
 }
@@ -490,7 +490,7 @@ static void be_terminated(int number)
 {
     (void)number;
     int kept = errno;
-    runner.terminated = 1;
+    runner.terminated = true;
     wake();
     errno = kept;
 }
@@ -549,8 +549,7 @@ static facts look(void)
 {
     pthread_mutex_lock(&runner.lock);
     facts now = {runner.done, runner.leave,
-                 runner.now.state == TRP_JOB_PAUSED &&
-                     (runner.wishes.pause || runner.terminated != 0)};
+                 runner.now.state == TRP_JOB_PAUSED && (runner.wishes.pause || runner.terminated)};
     pthread_mutex_unlock(&runner.lock);
     return now;
 }
@@ -624,7 +623,7 @@ static void follow(void)
             leave_saying("the node of the runner was lost");
         if (now.leave)
             leave_saying("the server has another attempt of this job, and this one ends");
-        if (runner.terminated != 0 && !told_pause) {
+        if (runner.terminated && !told_pause) {
             told_pause = true;
             say_left();
             trp_job_look(runner.job);
