@@ -270,6 +270,9 @@ static void test_no_more_is_given_than_there_is(void **state)
     int status;
     (void)state;
     site_open(&it, CPUS);
+    char *together = support_path(it.storage, "together");
+    support_write_file(together, "", 0); // The first job waits for another one.
+    free(together);
     for (int i = 0; i < CLIENTS; i++) {
         plan how = {i, JOBS, 2, 2, 2, 0, i == 1};
         clients[i] = start_client(&it, &how);
