@@ -73,6 +73,8 @@ void hand_say_text(const honest *to, const claim *who, const trp_frame *frame, c
                    size_t size);
 // Waits for that word from there, not for what was read before; fails the test where none comes.
 heard hand_await(trp_node_word method, const honest *from);
+// The same, of those that answer the HELLO of that number: what was repeated is answered again.
+heard hand_await_answer(trp_node_word method, const honest *from, uint64_t number);
 // Whether it has come yet, of what can be read now. Leaves others unread.
 bool hand_has_heard(trp_node_word method, const honest *from, heard *what);
 // Forgets what has been heard so far.

@@ -154,12 +154,13 @@ static void take_over(const claim *old, const claim *anew)
     await_session(first, hand_address, before);
     hand_say(first, anew, &(trp_frame){.method = TRP_NODE_HELLO, .call = 88});
     if (anew->id > first->id) {
-        after = hand_await(TRP_NODE_WELCOME, first).frame.schema;
+        after = hand_await_answer(TRP_NODE_WELCOME, first, 88).frame.schema;
         assert_int_equal(session_of(first, hand_address), before);
         hand_beat(first, anew, after);
     } else {
         trp_frame welcome = {.method = TRP_NODE_WELCOME, .schema = after = before + 5000};
-        uint64_t refused = refused_by(first), number = hand_await(TRP_NODE_HELLO, first).frame.call;
+        uint64_t refused = refused_by(first),
+                 number = hand_await_answer(TRP_NODE_HELLO, first, 88).frame.call;
         welcome.target = number + 1;
         hand_say(first, anew, &welcome);
         honest_await_refused(first, refused + 1);
@@ -220,7 +221,7 @@ static void test_old_answers(void **state)
     hand_forget();
     trp_frame hello = {.method = TRP_NODE_HELLO, .call = 5};
     hand_say(first, &one, &hello);
-    uint64_t number = hand_await(TRP_NODE_HELLO, first).frame.call;
+    uint64_t number = hand_await_answer(TRP_NODE_HELLO, first, 5).frame.call;
     trp_frame welcome = {.method = TRP_NODE_WELCOME, .schema = 6001, .target = number};
     hand_say(first, &one, &welcome);
     await_session(first, hand_address, 6001);
@@ -254,7 +255,7 @@ static void test_answers_go_to_their_asker(void **state)
         {SMALL + 1, 100, hand_address}, {SMALL, 101, hand_address}, {SMALL, 100, "127.0.0.1:9"}};
     hand_forget();
     hand_say(first, &one, &(trp_frame){.method = TRP_NODE_HELLO, .call = 5});
-    uint64_t number = hand_await(TRP_NODE_HELLO, first).frame.call;
+    uint64_t number = hand_await_answer(TRP_NODE_HELLO, first, 5).frame.call;
     trp_frame welcome = {.method = TRP_NODE_WELCOME, .schema = 7001, .target = number};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         uint64_t refused = refused_by(first);
@@ -286,9 +287,7 @@ static void test_a_restart_in_the_middle(void **state)
             (void)hand_await(TRP_NODE_WELCOME, first);
             hello.call = 6;
             hand_say(first, &after, &hello);
-            do
-                welcome = hand_await(TRP_NODE_WELCOME, first).frame;
-            while (welcome.target != 6);
+            welcome = hand_await_answer(TRP_NODE_WELCOME, first, 6).frame;
             hand_beat(first, &after, welcome.schema);
         } else {
             (void)before; // It has heard both, and is no more.
@@ -319,10 +318,8 @@ static void test_both_at_once(void **state)
             assert_int_equal(hand_await(TRP_NODE_WELCOME, first).frame.schema, session);
             hand_beat(first, &one, session);
         } else {
-            heard hello; // The answer, and not what is repeated.
-            do
-                hello = hand_await(TRP_NODE_HELLO, first);
-            while (hello.frame.target != 5);
+            // The answer, and not what is repeated.
+            heard hello = hand_await_answer(TRP_NODE_HELLO, first, 5);
             trp_frame welcome = {.method = TRP_NODE_WELCOME, .schema = session = 9001};
             welcome.target = number;
             hand_say(first, &one, &welcome);

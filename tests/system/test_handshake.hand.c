@@ -125,6 +125,15 @@ heard hand_await(trp_node_word method, const honest *from)
     return what;
 }
 
+heard hand_await_answer(trp_node_word method, const honest *from, uint64_t number)
+{
+    heard what;
+    do
+        what = hand_await(method, from);
+    while (what.frame.target != number);
+    return what;
+}
+
 void hand_forget(void)
 {
     while (trp_far_transport_receive(take))
