@@ -272,34 +272,49 @@ void two_nodes_end(other *it)
     assert_true(support_wait_until(has_ended, &it->pid, SLACK_MS));
 }
 
-// Every thread of it.
-static bool is_stopped(void *pid)
+// Every thread of it: one takes the signal for all, and the others go on until it has had a CPU.
+static bool is_stopped(int pid)
 {
     char path[300];
     bool stopped = true;
-    snprintf(path, sizeof path, "/proc/%d/task", *(int *)pid);
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
     DIR *tasks = opendir(path);
-    assert_non_null(tasks);
-    for (struct dirent *task; (task = readdir(tasks)) != NULL && stopped;) {
+    for (struct dirent *task; tasks != NULL && (task = readdir(tasks)) != NULL && stopped;) {
         if (task->d_name[0] == '.')
             continue;
-        snprintf(path, sizeof path, "/proc/%d/task/%s/stat", *(int *)pid, task->d_name);
+        snprintf(path, sizeof path, "/proc/%d/task/%s/stat", pid, task->d_name);
         char *stat = support_read_file(path);
         const char *state = stat != NULL ? strrchr(stat, ')') : NULL;
-        stopped = state == NULL || state[2] == 'T';
+        stopped = state == NULL || strchr("TZX", state[2]) != NULL;
         free(stat);
     }
-    closedir(tasks);
+    if (tasks != NULL) // Else it has just ended.
+        closedir(tasks);
+    return stopped;
+}
+
+// The driver, and all of its keeper's group: the node process too, which answers others.
+static bool all_are_stopped(void *of)
+{
+    const pid_t *driver_and_group = of;
+    bool stopped = is_stopped(driver_and_group[0]);
+    DIR *processes = opendir("/proc");
+    assert_non_null(processes);
+    for (struct dirent *entry; stopped && (entry = readdir(processes)) != NULL;) {
+        pid_t pid = (pid_t)atoi(entry->d_name);
+        if (pid > 0 && getpgid(pid) == driver_and_group[1])
+            stopped = is_stopped(pid);
+    }
+    closedir(processes);
     return stopped;
 }
 
 void two_nodes_stop(const other *it, const pids *all)
 {
-    int driver = it->pid, worker = all->own;
-    assert_int_equal(kill(driver, SIGSTOP), 0);
+    pid_t driver_and_group[] = {it->pid, all->keeper};
+    assert_int_equal(kill(it->pid, SIGSTOP), 0);
     assert_int_equal(kill(-all->keeper, SIGSTOP), 0);
-    assert_true(support_wait_until(is_stopped, &driver, SLACK_MS));
-    assert_true(support_wait_until(is_stopped, &worker, SLACK_MS));
+    assert_true(support_wait_until(all_are_stopped, driver_and_group, SLACK_MS));
 }
 
 void two_nodes_continue(const other *it, const pids *all)
