@@ -175,6 +175,12 @@ static bool is_lost(void *unused)
     return trp_self.runtime_lost;
 }
 
+static bool is_stopped(void *unused)
+{
+    (void)unused;
+    return trp_process_is_stopped(stopped);
+}
+
 // A signal takes effect some time after kill(2) has returned.
 static bool workers_are_lost(void *unused)
 {
@@ -225,6 +231,8 @@ static void *lose_something(void *unused)
         lose(mine->what);
     if (mine->after && (mine->what == WORKER_K || mine->what == WORKER_S))
         (void)support_wait_until(workers_are_lost, NULL, SOON_MS);
+    if (mine->after && stopped > 0)
+        (void)support_wait_until(is_stopped, NULL, SOON_MS);
     if (mine->after && (mine->what == NODE_K || mine->what == KEEPER_K))
         (void)support_wait_until(is_lost, NULL, SOON_MS);
     if (mine->after && mine->what == STOP)
