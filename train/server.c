@@ -1,10 +1,11 @@
 // server.c: the job server.
 //
 // All accounts are the actor's state, so no lock is needed for them; the one lock here guards which
-// actor is the server.
+// actor is the server, and the jobs on their way to it.
 #include <actors/actor/lifecycle.h>
 #include <pthread.h>
 #include <runtime/base/clock.h>
+#include <runtime/base/error.h>
 #include <runtime/base/log.h>
 #include <runtime/node/node_client.h>
 #include <runtime/shm/process_table.h>
@@ -16,7 +17,8 @@
 #include <troupe/async.h>
 
 typedef struct trp_server {
-    trp_job *jobs; // All that are queued or run.
+    trp_job *jobs;        // All that are queued or run.
+    uint64_t incarnation; // Of the process when it was made.
 } trp_server;
 
 static troupe_status server_init(trp_server *self, const troupe_none *none);
@@ -33,6 +35,8 @@ static struct {
     pthread_mutex_t lock;
     uint64_t incarnation; // Of the process when it was made; 0: never.
     trp_server_actor actor;
+    trp_job *given; // Which it has not taken yet: what tells it of them may go with its mailbox.
+    bool over;      // It takes none any more.
 } current = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 typedef enum absence { MAKE_IT, LEAVE_IT } absence;
@@ -52,6 +56,7 @@ static troupe_status find(absence if_absent, trp_server_actor *actor)
         if (status == TROUPE_OK) { // Else it is tried again the next time.
             current.actor = made;
             current.incarnation = trp_process_incarnation();
+            current.over = false;
         }
     }
     *actor = current.actor;
@@ -68,6 +73,7 @@ static troupe_status server_init(trp_server *self, const troupe_none *none)
 {
     (void)none;
     self->jobs = NULL;
+    self->incarnation = trp_process_incarnation();
     return TROUPE_OK;
 }
 
@@ -85,13 +91,22 @@ static void give_back(trp_job *job)
     job->request = 0;
 }
 
+// Takes a job out of a list. False: it is not there.
+static bool take_out(trp_job **first, trp_job *job)
+{
+    trp_job **at = first;
+    while (*at && *at != job)
+        at = &(*at)->next;
+    bool there = *at != NULL;
+    if (there)
+        *at = job->next;
+    return there;
+}
+
 // Takes a job off the books.
 static void forget(trp_server *self, trp_job *job)
 {
-    trp_job **at = &self->jobs;
-    while (*at != job)
-        at = &(*at)->next;
-    *at = job->next;
+    (void)take_out(&self->jobs, job);
     give_back(job);
     trp_job_release(job);
 }
@@ -117,10 +132,57 @@ static void close_and_stop(trp_job *job)
     (void)trp_job_finish(job, result);
 }
 
+// A job that is on its way to the server. TROUPE_NOT_EXECUTED: it takes none any more.
+static troupe_status give(trp_job *job)
+{
+    pthread_mutex_lock(&current.lock);
+    bool over = current.over;
+    if (!over) {
+        job->next = current.given;
+        current.given = job;
+    }
+    pthread_mutex_unlock(&current.lock);
+    return over ? troupe_fail(TROUPE_NOT_EXECUTED, "the runtime is being stopped") : TROUPE_OK;
+}
+
+// False: the server has taken it.
+static bool take_given(trp_job *job)
+{
+    pthread_mutex_lock(&current.lock);
+    bool there = take_out(&current.given, job);
+    pthread_mutex_unlock(&current.lock);
+    return there;
+}
+
+// Those that this server will not take. There may be another by now: one may end late.
+static trp_job *take_all_given(const trp_server *self)
+{
+    trp_job *all = NULL;
+    pthread_mutex_lock(&current.lock);
+    bool is_current = current.incarnation == self->incarnation;
+    for (trp_job **at = &current.given, *job; (job = *at) != NULL;) {
+        if (!is_current && job->incarnation != self->incarnation) {
+            at = &job->next;
+            continue;
+        }
+        *at = job->next;
+        job->next = all;
+        all = job;
+    }
+    current.over = current.over || is_current;
+    pthread_mutex_unlock(&current.lock);
+    return all;
+}
+
 static void server_deinit(trp_server *self)
 {
     // The runtime stops. Those that run are ended by their coordinators.
     trp_derived_settle();
+    for (trp_job *at = take_all_given(self), *next; at; at = next) {
+        next = at->next;
+        close_and_cancel(at);
+        trp_job_release(at);
+    }
     while (self->jobs) {
         if (!self->jobs->started)
             close_and_cancel(self->jobs);
@@ -357,6 +419,8 @@ static troupe_status server_submit(trp_server *self, const uint64_t *address, tr
 {
     (void)none;
     trp_job *job = job_at(address);
+    if (!take_given(job))
+        return TROUPE_OK;
     job->next = self->jobs;
     self->jobs = job;
     admit(self);
@@ -398,7 +462,12 @@ troupe_status trp_server_submit(trp_job *job)
     if (job->gang.gpus > 0 && !(job->gpus = trp_arena_alloc(&job->arena, TRP_CLAIM_GPUS_MAX)))
         return troupe_fail(TROUPE_NO_MEMORY, "no memory for the ids of a job's GPUs");
     trp_job_hold(job);
-    troupe_status status = troupe_tell(server, server_submit, (uint64_t)(uintptr_t)job);
+    troupe_status status = give(job);
+    if (status == TROUPE_OK) {
+        status = troupe_tell(server, server_submit, (uint64_t)(uintptr_t)job);
+        if (status != TROUPE_OK && !take_given(job)) // It has ended, and the job with it.
+            return trp_error_settled(TROUPE_OK);
+    }
     if (status != TROUPE_OK)
         trp_job_release(job);
     return status;

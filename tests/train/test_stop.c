@@ -2,6 +2,7 @@
 // timeout: 120
 #include "line.h"
 
+#include <actors/sched/scheduler.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -98,6 +99,76 @@ static void test_the_next_runtime_starts_afresh(void **state)
     }
 }
 
+// ---- a job that is submitted while the runtime stops
+
+static _Atomic bool holds, lets_go;
+
+typedef struct holder {
+    int unused;
+} holder;
+
+static troupe_status holder_hold(holder *self, const troupe_none *none, troupe_none *result)
+{
+    (void)self;
+    (void)none;
+    (void)result;
+    atomic_store(&holds, true);
+    while (!atomic_load(&lets_go))
+        usleep(1000);
+    return TROUPE_OK;
+}
+TROUPE_ACTOR(holder, (holder_hold, troupe_none, troupe_none));
+
+static bool is_held(void *unused)
+{
+    (void)unused;
+    return atomic_load(&holds);
+}
+
+static bool is_stopping(void *unused)
+{
+    (void)unused;
+    return trp_actors_stopping();
+}
+
+static bool is_done(void *count)
+{
+    return atomic_load((_Atomic int *)count) == 1;
+}
+
+static void *stop_it(void *unused)
+{
+    (void)unused;
+    (void)troupe_stop();
+    return NULL;
+}
+
+// Nobody waits for it: its follower is told of its end.
+static void test_what_is_submitted_during_the_stop_ends_with_it(void **state)
+{
+    (void)state;
+    troupe_must(troupe_start(0, NULL, .cpus = 2, .stop_timeout_ms = SUPPORT_SOON_MS));
+    line_settings config = line_plain(1);
+    _Atomic int done = 0;
+    troupe_follower follower = {
+        .size = sizeof follower, .state = count_done, .user = (void *)&done};
+    troupe_result *result;
+    troupe_job *late;
+    pthread_t thread;
+    troupe_must(troupe_train(line_fit, &config, &result, .storage = storage)); // By the job server.
+    troupe_result_free(&result);
+    holder_actor actor = troupe_spawn(holder, .place = TROUPE_PLACE_HERE);
+    troupe_must(troupe_tell(actor, holder_hold));
+    assert_true(support_wait_until(is_held, NULL, SUPPORT_SOON_MS));
+    assert_int_equal(pthread_create(&thread, NULL, stop_it, NULL), 0);
+    assert_true(support_wait_until(is_stopping, NULL, SUPPORT_SOON_MS));
+    troupe_must(troupe_submit(line_fit, &config, &follower, &late, .storage = storage));
+    atomic_store(&lets_go, true); // Which the stop waits for; no actor has a turn before its end.
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(support_wait_until(is_done, (void *)&done, SUPPORT_SOON_MS));
+    troupe_job_close(&late);
+}
+
 // ---- a follower that has not returned when the runtime has stopped
 
 typedef struct slow {
@@ -158,6 +229,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stop_cancels_what_runs_and_what_waits),
         cmocka_unit_test(test_the_next_runtime_starts_afresh),
+        cmocka_unit_test(test_what_is_submitted_during_the_stop_ends_with_it),
         cmocka_unit_test(test_closing_waits_for_a_follower_that_the_runtime_left_behind),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
