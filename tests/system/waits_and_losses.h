@@ -36,7 +36,8 @@ typedef struct cell {
     _Atomic int64_t lost_ms;
     int64_t took_ms;
     int status;
-    bool ended, early; // `early`: before the loss.
+    bool ended, early; // `early`: before the loss,
+    bool spared;       // as it may be where it has a limit, which then ended it.
     char text[200];
 } cell;
 
