@@ -10,7 +10,7 @@
 
 enum {
     SOON_MS = 2000 * SUPPORT_SLOWER, // For a wait to end.
-    LIMIT_MS = 500,                  // Of what is waited for, where a stopped process does not end.
+    LIMIT_MS = 500 * SUPPORT_SLOWER, // Of what is waited for, where a stopped process does not end.
     BEGUN_MS = 60,                   // For a wait to have begun.
     AT_ONCE = 12,                    // Programs.
     GOES_ON_MS = 10000 * SUPPORT_SLOWER,
