@@ -41,7 +41,7 @@ static bool half_is_free(void *unused)
     (void)unused;
     troupe_resources all;
     troupe_must(troupe_resources_get(&all));
-    return all.cpus.free == CPUS / 2;
+    return 2 * all.cpus.free == CPUS;
 }
 
 // B09: it starts with what is free, and grows when its group is formed anew.
