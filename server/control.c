@@ -182,15 +182,15 @@ static void set_ready(void *user)
     *pipe = -1;
 }
 
-// Whether a server says anything until then. To one that was killed a connection is made as long as
-// not all of it has gone, and so is its lock held.
+// Whether a server answers a greeting until then. A server that was killed takes connections and
+// has its lock until its last thread has gone, but it answers nothing.
 static bool answers(const char *folder, int64_t until_ms)
 {
     trp_buffer hello = {0};
     troupe_error kept;
     char byte;
     int fd;
-    trp_error_hold(&kept); // Who has the lock.
+    trp_error_hold(&kept); // It says which process has the lock.
     troupe_status connected = trp_server_connect(folder, &fd);
     trp_error_restore(&kept);
     if (connected != TROUPE_OK)

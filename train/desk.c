@@ -460,7 +460,7 @@ troupe_status trp_desk_open(const char *state_folder, trp_desk **desk)
     TRP_FAULT("desk is wanted");
     trp_desk *now = hold_now(state_folder);
     if (now == NULL) {
-        join_gone(); // None goes any more, until there is the next one.
+        join_gone(); // There is no desk that could go until the next one is opened.
         status = open_desk(state_folder, &now);
         pthread_mutex_lock(&all.lock);
         all.desk = now;

@@ -90,7 +90,7 @@ void trp_run_finish(trp_run *run, troupe_status status)
 // they need no CPU of their own; a program is another matter.
 static bool holds_until_gone(const trp_run *run)
 {
-    if (trp_job_rests(run->job)) // They have ended; what the next need is the server's.
+    if (trp_job_rests(run->job)) // Its processes have ended; `gang` is the job server's.
         return false;
     const trp_gang *gang = &run->job->gang;
     for (int rank = 0; rank < run->room; rank++) {

@@ -373,7 +373,7 @@ static void be_copy(const char *state_folder, const trp_wire_order *order, trp_a
         _exit(EXIT_FAILURE);
     close(nothing);
     go_to_server(state_folder, order);
-    be_first_to_go(); // Who sees that knows that the server was told.
+    be_first_to_go(); // Behind the greeting: where this is seen, the server was told.
     wait_for_jobs(order->warm_s * 1000 + LATE_MS, job);
 }
 

@@ -157,6 +157,25 @@ static void test_one_that_is_going_is_waited_for(void **state)
     support_directory_remove(folder);
 }
 
+// It is not said to run, and is not replaced while it has the lock.
+static void test_one_that_is_stopped_does_not_answer(void **state)
+{
+    char *folder = use_new_folder();
+    (void)state;
+    assert_int_equal(troupe("server start"), 0);
+    pid_t pid = status_pid();
+    assert_true(pid > 0);
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_int_equal(troupe("server start"), 1);
+    assert_says("it does not answer within 5 s");
+    assert_int_equal(kill(pid, SIGCONT), 0);
+    assert_int_equal(troupe("server start"), 0);
+    assert_says("runs already");
+    assert_int_equal(status_pid(), pid);
+    assert_int_equal(troupe("server stop"), 0);
+    support_directory_remove(folder);
+}
+
 // A sentence says what is wrong, and one how the command is used.
 static void test_command_lines_that_are_wrong(void **state)
 {
@@ -305,6 +324,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_sixteen_starters_get_one_server),
         cmocka_unit_test(test_a_pipe_does_not_hang_on_it),
         cmocka_unit_test(test_one_that_is_going_is_waited_for),
+        cmocka_unit_test(test_one_that_is_stopped_does_not_answer),
         cmocka_unit_test(test_command_lines_that_are_wrong),
         cmocka_unit_test(test_a_path_that_is_too_long_is_said),
         cmocka_unit_test(test_a_server_that_cannot_start_says_why),

@@ -94,7 +94,10 @@ void support_directory_remove(char *path)
 {
     int64_t until_ms = support_now_ms() + SUPPORT_SOON_MS;
     // A run's files for other programs may still be written as it goes.
-    while (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS), support_exists(path)) {
+    for (;;) {
+        (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+        if (!support_exists(path))
+            break;
         if (support_now_ms() > until_ms)
             fail_msg("cannot remove %s: %s", path, strerror(errno));
         usleep(1000);

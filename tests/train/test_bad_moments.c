@@ -95,7 +95,7 @@ static void *run_act(void *pair)
     return NULL;
 }
 
-// Acts, and waits until that is done, or for that time, where it waits for who is told.
+// Acts, and waits until that is done, or for that time: the act may itself wait for this thread.
 static void act_once(user *it, act *what, long most_ms)
 {
     static void *pair[2];

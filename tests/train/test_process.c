@@ -488,7 +488,7 @@ static void test_a_program_is_paused_and_goes_on(void **state)
     assert_true(support_wait_until(is_paused, job, SUPPORT_SOON_MS));
     troupe_job_status status;
     troupe_job_status_get(job, &status);
-    remove_file("goes_0"); // Who has not reported yet is stopped without a report.
+    remove_file("goes_0"); // Before its first report it would be stopped without one.
     troupe_job_go_on(job);
     assert_int_equal(await_pid("went_on"), status.reports);
     (void)await_pid("goes_0");
